@@ -1,0 +1,37 @@
+"""The definition of `fftconv`, one tap at a time: slow, any dtype, and short enough to be seen to be right."""
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def fftconv_reference(x: Tensor, kernel: Tensor, *, periodic: Sequence[bool], shortcut: Tensor | None = None) -> Tensor:
+    """`y[b, c, p] = shortcut[c] x[b, c, p] + sum over taps i of kernel[b, c, i] x[b, c, p - (i - taps // 2)]`.
+
+    Args:
+        x: `(batch, channels, *grid)`.
+        kernel: `(1 or batch, channels, *taps)`.
+        periodic: For each axis, whether it wraps round; else x is zero outside its grid.
+        shortcut: `(channels,)`, or None for none.
+    """
+    expand = (..., *(None for _ in periodic))
+    y = torch.zeros_like(x) if shortcut is None else shortcut[expand] * x
+    for tap in itertools.product(*(range(taps) for taps in kernel.shape[2:])):
+        moved = x
+        for axis, (index, taps) in enumerate(zip(tap, kernel.shape[2:], strict=True)):
+            moved = _move(moved, index - taps // 2, axis + 2, periodic[axis])
+        y = y + kernel[(slice(None), slice(None), *tap)][expand] * moved
+    return y
+
+
+def _move(x: Tensor, lag: int, dim: int, periodic: bool) -> Tensor:
+    """Give x at p - lag, for every p."""
+    if periodic:
+        return x.roll(lag, dim)
+    index = torch.arange(x.shape[dim], device=x.device) - lag
+    inside = (index >= 0) & (index < x.shape[dim])
+    shape = [1] * x.ndim
+    shape[dim] = -1
+    return x.index_select(dim, index.clamp(0, x.shape[dim] - 1)) * inside.view(shape)
