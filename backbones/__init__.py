@@ -1,1 +1,30 @@
-"""Backbones."""
+"""Layers and networks: what has parameters."""
+
+from .hyena import HyenaND, ProductGates, ShortConvolution, UnitGates
+from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, StepCoordinates, UnitCoordinates
+from .mixer_unetr import Encoder, MixerUNETR
+from .monai_weights import MonaiOptions, from_monai
+from .registers import RegisterPool, Registers
+from .residual import ResidualBlock
+from .stages import Hyena, WindowAttention
+
+__all__ = [
+    "Encoder",
+    "Film",
+    "GaussianWindow",
+    "Hyena",
+    "HyenaND",
+    "ImplicitKernel",
+    "MixerUNETR",
+    "MonaiOptions",
+    "ProductGates",
+    "RegisterPool",
+    "Registers",
+    "ResidualBlock",
+    "ShortConvolution",
+    "StepCoordinates",
+    "UnitCoordinates",
+    "UnitGates",
+    "WindowAttention",
+    "from_monai",
+]

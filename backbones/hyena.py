@@ -1,0 +1,182 @@
+r"""HyenaND: gates round one convolution as large as the grid, in the grid's own dimensions.
+
+For `x` `(batch, *grid, dim)`::
+
+    q, k, v = short(project(x))
+    y = out( RMSNorm( sigmoid(v) * ( K(x) conv RMSNorm( l2(q) * SiLU(k) ) ) ) )
+
+K is a kernel made from coordinates (`ImplicitKernel`), static or conditioned on the pooled registers of x. It stands
+where self-attention stands in a pre-norm residual block.
+
+Source: arXiv:2607.19378; `project` and `out` are its linear maps, `short` its depthwise convolution.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..kernels import Boundary, Spectrum, fftconv, gate, spectrum
+from .implicit_kernel import ImplicitKernel
+from .registers import RegisterPool
+
+
+class Gates(Protocol):
+    """What happens to q and k before the long convolution, and with v after it; all `(batch, *grid, dim)`."""
+
+    def inner(self, q: Tensor, k: Tensor) -> Tensor:
+        """The convolution's input."""
+        ...
+
+    def outer(self, h: Tensor, v: Tensor) -> Tensor:
+        """The mixer's output from the convolution's."""
+        ...
+
+
+class UnitGates(nn.Module):
+    """The gates of the paper: `RMSNorm(l2(q) * SiLU(k))` and `RMSNorm(sigmoid(v) * h)`, each norm with its scale."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.inner_scale = nn.Parameter(torch.ones(dim))
+        self.outer_scale = nn.Parameter(torch.ones(dim))
+
+    def inner(self, q: Tensor, k: Tensor) -> Tensor:
+        """The convolution's input."""
+        return gate(q, k, self.inner_scale, activation="silu", unit=True)
+
+    def outer(self, h: Tensor, v: Tensor) -> Tensor:
+        """The mixer's output from the convolution's."""
+        return gate(h, v, self.outer_scale, activation="sigmoid")
+
+
+class ProductGates(nn.Module):
+    """Plain products: `norm(LayerNorm(q) * LayerNorm(k))` and `v * h`, as MONAI's port has them.
+
+    `norm` is taken over channels and grid together.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.q_norm, self.k_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.norm = nn.GroupNorm(1, dim)
+
+    def inner(self, q: Tensor, k: Tensor) -> Tensor:
+        """The convolution's input."""
+        u = (self.q_norm(q) * self.k_norm(k)).float()
+        dims = tuple(range(1, u.ndim))
+        variance, mean = torch.var_mean(u, dims, correction=0, keepdim=True)
+        u = (u - mean) * torch.rsqrt(variance + self.norm.eps)
+        return (u * self.norm.weight + self.norm.bias).to(q.dtype)
+
+    def outer(self, h: Tensor, v: Tensor) -> Tensor:
+        """The mixer's output from the convolution's."""
+        return h * v
+
+
+class ShortConvolution(nn.Module):
+    """A depthwise convolution with few taps, channels last, on the same boundaries as the long one.
+
+    Args:
+        channels: Channels.
+        boundary: One for each axis.
+        taps: Taps along each axis, an odd number.
+    """
+
+    def __init__(self, channels: int, boundary: Sequence[Boundary], taps: int = 3) -> None:
+        super().__init__()
+        if taps % 2 == 0:
+            raise ValueError(f"taps must be odd, so that the convolution has a middle, got {taps}")
+        self.boundary = tuple(boundary)
+        self.weight = nn.Parameter(torch.empty(channels, 1, *(taps for _ in boundary)))
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(batch, *grid, channels)` to the same."""
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[len(self.boundary) - 1]
+        x = x.movedim(-1, 1)  # a view whose memory is channels-last, which the depthwise kernels like best
+        reach = self.weight.shape[-1] // 2
+        padding = [reach if boundary == "zero" else 0 for boundary in self.boundary]
+        for axis, boundary in enumerate(self.boundary, start=2):
+            if boundary == "periodic":
+                x = _wrap(x, reach, axis)
+        return convolve(x, self.weight.to(x.dtype), padding=padding, groups=x.shape[1]).movedim(1, -1)
+
+
+def _wrap(x: Tensor, reach: int, axis: int) -> Tensor:
+    places = torch.arange(-reach, x.shape[axis] + reach, device=x.device) % x.shape[axis]
+    return x.index_select(axis, places)
+
+
+def whole_grid(samples: int, boundary: Boundary) -> int:
+    """Taps that let every voxel meet every other: 2 n - 1 with zeros outside, half of that where it wraps."""
+    return 2 * samples - 1 if boundary == "zero" else half_grid(samples, boundary)
+
+
+def half_grid(samples: int, boundary: Boundary) -> int:
+    """Taps that reach half the grid to either side, whatever the boundary: the odd one of n and n - 1."""
+    return 2 * ((samples + 1) // 2) - 1
+
+
+class HyenaND(nn.Module):
+    """Mix all positions of a grid in O(N log N); its parts are passed in.
+
+    Args:
+        dim: Channels in and out.
+        boundary: What lies outside the grid, one for each axis.
+        kernel: Makes the long kernel, `kernel(taps, condition)`.
+        gates: What stands round the convolution; the paper's by default.
+        short: The short convolution of q, k and v together; three taps by default.
+        pool: Makes the condition from the registers at the head of the grid; None for a static kernel.
+        extent: How many taps the kernel has on an axis, from its samples and boundary.
+    """
+
+    gates: Gates
+
+    def __init__(
+        self,
+        dim: int,
+        boundary: Sequence[Boundary],
+        kernel: ImplicitKernel,
+        *,
+        gates: Gates | None = None,
+        short: nn.Module | None = None,
+        pool: RegisterPool | None = None,
+        extent: Callable[[int, Boundary], int] = whole_grid,
+    ) -> None:
+        super().__init__()
+        self.boundary = tuple(boundary)
+        self.project = nn.Linear(dim, 3 * dim, bias=False)
+        self.short = short or ShortConvolution(3 * dim, self.boundary)
+        self.kernel = kernel
+        self.shortcut = nn.Parameter(torch.empty(dim).uniform_(-1, 1) / math.sqrt(dim))
+        self.gates = gates or UnitGates(dim)
+        self.pool = pool
+        self.extent = extent
+        self.out = nn.Linear(dim, dim, bias=False)
+        self._kept: tuple[object, Spectrum] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(batch, *grid, dim)` to the same; with a pool the grid starts with the registers' planes."""
+        q, k, v = self.short(self.project(x)).chunk(3, dim=-1)
+        u = self.gates.inner(q, k).movedim(-1, 1).contiguous()
+        h = fftconv(u, self._kernel(x), boundary=self.boundary, shortcut=self.shortcut)
+        return self.out(self.gates.outer(h.movedim(1, -1), v))
+
+    def _kernel(self, x: Tensor) -> Tensor | Spectrum:
+        taps = [self.extent(n, boundary) for n, boundary in zip(x.shape[1:-1], self.boundary, strict=True)]
+        if self.pool is not None:
+            return self.kernel(taps, self.pool(x))
+        if self.training or torch.is_grad_enabled() or x.dtype == torch.float64:
+            return self.kernel(taps)
+        return self._keep(taps, tuple(x.shape[1:-1]))
+
+    def _keep(self, taps: list[int], grid: tuple[int, ...]) -> Spectrum:
+        """The static kernel's spectrum, kept from one input to the next until the weights or the grid change."""
+        state = (grid, *((weight.data_ptr(), weight._version) for weight in self.kernel.parameters()))
+        if self._kept is None or self._kept[0] != state:
+            self._kept = (state, spectrum(self.kernel(taps), grid, self.boundary))
+        return self._kept[1]

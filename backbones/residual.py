@@ -1,0 +1,32 @@
+"""The pre-norm residual block round a mixer of positions.
+
+x = x + mixer(norm1(x));    x = x + mlp(norm2(x))
+"""
+
+from monai.networks.blocks.mlp import MLPBlock
+from monai.networks.layers.drop_path import DropPath
+from torch import Tensor, nn
+
+
+class ResidualBlock(nn.Module):
+    """A mixer of positions and a perceptron, each with a norm before and a residual round it.
+
+    Args:
+        dim: Channels.
+        mixer: From `(batch, *grid, dim)` to the same.
+        mlp_ratio: Width of the perceptron's hidden layer, as a multiple of `dim`.
+        drop_path: Chance in training that a sample skips a residual branch.
+    """
+
+    def __init__(self, dim: int, mixer: nn.Module, *, mlp_ratio: float = 4.0, drop_path: float = 0.0) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(dim)
+        self.mixer = mixer
+        self.norm2 = nn.LayerNorm(dim)
+        self.mlp = MLPBlock(hidden_size=dim, mlp_dim=int(dim * mlp_ratio), dropout_mode="swin")
+        self.drop_path = DropPath(drop_path) if drop_path > 0 else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(batch, *grid, dim)` to the same."""
+        x = x + self.drop_path(self.mixer(self.norm1(x)))
+        return x + self.drop_path(self.mlp(self.norm2(x)))

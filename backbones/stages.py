@@ -1,0 +1,189 @@
+"""The encoder stages of `MixerUNETR`: blocks of one mixer on one grid, then patch merging.
+
+A stage takes and gives `(batch, *grid, dim)` and the registers, `(batch, count, dim)` or None. The table at the end
+turns letters into stages, for plans and commands; whoever builds a network in Python may pass stages of their own.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from monai.networks.nets.swin_unetr import (
+    PatchMerging,
+    PatchMergingV2,
+    SwinTransformerBlock,
+    compute_mask,
+    get_window_size,
+)
+from torch import Tensor, nn
+
+from ..kernels import Boundary
+from .hyena import HyenaND
+from .implicit_kernel import ImplicitKernel
+from .registers import RegisterPool, Registers
+from .residual import ResidualBlock
+
+State = tuple[Tensor, Tensor | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAttention:
+    """How attention stages look: shifted windows as in SwinUNETR.
+
+    Args:
+        window: Voxels of a window along each axis, one number for all or one each.
+        heads: Heads of the first stage; every later stage has twice as many.
+        qkv_bias: Whether q, k and v have a bias.
+    """
+
+    window: int | tuple[int, ...] = 7
+    heads: int | tuple[int, ...] = 3
+    qkv_bias: bool = True
+
+    def stage(self, setting: "StageSetting") -> "AttentionStage":
+        """Build one stage."""
+        return AttentionStage(setting, self)
+
+
+def _paper_mixer(dim: int, boundary: Sequence[Boundary], pool: RegisterPool | None) -> HyenaND:
+    kernel = ImplicitKernel(dim, len(boundary), condition=None if pool is None else dim)
+    return HyenaND(dim, boundary, kernel, pool=pool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hyena:
+    """How HyenaND stages look.
+
+    Args:
+        boundary: What lies outside the grid, one for all axes or one each.
+        registers: Number of register tokens that make the kernels depend on the input; 0 for static kernels, whose
+            spectra are kept between windows.
+        mixer: Builds the mixer from channels, boundaries and pool.
+    """
+
+    boundary: Boundary | tuple[Boundary, ...] = "zero"
+    registers: int = 0
+    mixer: Callable[[int, Sequence[Boundary], RegisterPool | None], nn.Module] = field(default=_paper_mixer)
+
+    def stage(self, setting: "StageSetting") -> "HyenaStage":
+        """Build one stage."""
+        return HyenaStage(setting, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSetting:
+    """Where a stage stands, whatever its mixer.
+
+    Args:
+        dim: Channels in; twice as many come out.
+        axes: Axes of the grid, 2 or 3.
+        index: Which stage it is, from 0.
+        depth: Number of blocks.
+        mlp_ratio: Width of the perceptrons' hidden layers, as a multiple of `dim`.
+        drop_path: Chance of skipping a branch in training, one for each block.
+        merging: How 2 voxels along each axis become one.
+        carry: Whether registers go on to a later stage.
+    """
+
+    dim: int
+    axes: int
+    index: int
+    depth: int
+    mlp_ratio: float
+    drop_path: tuple[float, ...]
+    merging: type[PatchMergingV2] = PatchMerging
+    carry: bool = False
+
+    def merge(self) -> PatchMergingV2:
+        """The patch merging at the stage's end."""
+        return self.merging(dim=self.dim, norm_layer=nn.LayerNorm, spatial_dims=self.axes)
+
+
+class AttentionStage(nn.Module):
+    """Blocks of windowed attention, every second one shifted by half a window; registers pass by untouched."""
+
+    def __init__(self, setting: StageSetting, options: WindowAttention) -> None:
+        super().__init__()
+        self.window = _each(options.window, setting.axes)
+        heads = options.heads
+        self.blocks = nn.ModuleList(
+            SwinTransformerBlock(
+                dim=setting.dim,
+                num_heads=heads[setting.index] if isinstance(heads, tuple) else heads * 2**setting.index,
+                window_size=self.window,
+                shift_size=tuple(n // 2 if block % 2 else 0 for n in self.window),
+                mlp_ratio=setting.mlp_ratio,
+                qkv_bias=options.qkv_bias,
+                drop_path=drop,
+            )
+            for block, drop in enumerate(setting.drop_path)
+        )
+        self.merge = setting.merge()
+        self.carry = nn.Linear(setting.dim, 2 * setting.dim) if setting.carry else None
+
+    def forward(self, x: Tensor, registers: Tensor | None = None) -> State:
+        """Mix, then merge."""
+        mask = _shift_mask(tuple(x.shape[1:-1]), self.window, x.device)
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.merge(x), _carried(self.carry, registers)
+
+
+class HyenaStage(nn.Module):
+    """Blocks of HyenaND, with registers in front of the grid where there are any."""
+
+    def __init__(self, setting: StageSetting, options: Hyena) -> None:
+        super().__init__()
+        boundary = _each(options.boundary, setting.axes)
+        count = options.registers
+        self.registers = Registers(count, setting.dim) if count else None
+        self.blocks = nn.ModuleList(
+            ResidualBlock(
+                setting.dim,
+                options.mixer(setting.dim, boundary, RegisterPool(count) if count else None),
+                mlp_ratio=setting.mlp_ratio,
+                drop_path=drop,
+            )
+            for drop in setting.drop_path
+        )
+        self.merge = setting.merge()
+        self.carry = nn.Linear(setting.dim, 2 * setting.dim) if setting.carry else None
+
+    def forward(self, x: Tensor, registers: Tensor | None = None) -> State:
+        """Mix, then merge."""
+        samples = x.shape[1]
+        if self.registers is not None:
+            x = self.registers.prepend(x, registers)
+        for block in self.blocks:
+            x = block(x)
+        if self.registers is not None:
+            x, registers = self.registers.split(x, samples)
+        return self.merge(x), _carried(self.carry, registers)
+
+
+def _carried(carry: nn.Linear | None, registers: Tensor | None) -> Tensor | None:
+    return None if carry is None or registers is None else carry(registers)
+
+
+def _each(value, axes: int) -> tuple:
+    """One value for each axis."""
+    each = tuple(value) if isinstance(value, tuple | list) else (value,) * axes
+    if len(each) != axes:
+        raise ValueError(f"expected one value or {axes}, one for each axis, got {value!r}")
+    return each
+
+
+def _shift_mask(grid: tuple[int, ...], window: tuple[int, ...], device: torch.device) -> Tensor | None:
+    """What keeps voxels apart that a shifted window brings together from opposite ends of the grid."""
+    size, shift = get_window_size(grid, window, tuple(n // 2 for n in window))
+    if not any(shift):
+        return None
+    padded = [math.ceil(n / w) * w for n, w in zip(grid, size, strict=True)]
+    return compute_mask(padded, size, shift, device)
+
+
+def features(x: Tensor) -> Tensor:
+    """What a stage shows the decoder: normalised over channels, `(batch, dim, *grid)` with channels-last memory."""
+    return F.layer_norm(x, x.shape[-1:]).movedim(-1, 1)

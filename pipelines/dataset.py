@@ -1,0 +1,326 @@
+"""Folders of images and label maps, whoever laid them out.
+
+`open_dataset` recognises by itself:
+
+- a `dataset.json` with a list `training`, as the Medical Segmentation Decathlon has it;
+- a `dataset.json` without one, as nnU-Net has it: `imagesTr/NAME_0000.nii.gz` and `labelsTr/NAME.nii.gz`;
+- `images/` and `labels/`, or `imagesTr/` and `labelsTr/`, with the same names in both;
+- `ct.nii.gz` and `labels.nii.gz`, in the folder itself or in each of its sub-folders;
+- `NAME.nii.gz` beside `NAME_label.nii.gz`, `NAME_labels.nii.gz` or `NAME_seg.nii.gz`.
+
+`.nii` serves as well as `.nii.gz`. Names come from `dataset.json`, or from `names.json` or `label_names.json`, as
+`{"1": "spleen"}` or `{"spleen": 1}`; without any, they are "class 1" and so on, by the values found in the label maps.
+A list of values, `{"lungs": [10, 11]}`, makes one class of them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .nifti import read_labels, read_volume
+from .volume import Volume, reordered, same_grid
+
+SUFFIXES = (".nii.gz", ".nii")
+LABEL_ENDINGS = ("_labels", "_label", "_seg")
+CHANNEL = "_0000"  # nnU-Net's mark of the first channel
+TABLE = 65535  # label values up to here are looked up in a table
+
+
+@dataclass(frozen=True)
+class Case:
+    """One image, and its label map if there is one."""
+
+    name: str
+    image: Path
+    label: Path | None = None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What a folder holds.
+
+    Args:
+        root: The folder.
+        cases: What to train and to score on; either all have labels, or none has.
+        names: Class index to name, 0 (background) to K without a gap.
+        merge: Value in the label files to class index; None if they are the same.
+        unnamed_is_background: Whether a value without a name is background. True if the data set names some class by a
+            list of values, and so means to choose; otherwise such a value is an error at reading.
+        test: Images kept apart, without labels.
+    """
+
+    root: Path
+    cases: tuple[Case, ...]
+    names: dict[int, str]
+    merge: dict[int, int] | None = None
+    unnamed_is_background: bool = False
+    test: tuple[Case, ...] = ()
+
+    @property
+    def labelled(self) -> list[Case]:
+        """The cases with labels; a ValueError if there is none."""
+        labelled = [case for case in self.cases if case.label]
+        if not labelled:
+            raise ValueError(f"{self.root} has images ({len(self.cases)}) but no label maps")
+        return labelled
+
+    @property
+    def unlabelled(self) -> list[Case]:
+        """The cases without labels: all of them in a folder without any, and those kept apart for testing."""
+        return [case for case in (*self.cases, *self.test) if case.label is None]
+
+
+def open_dataset(folder: Path | str) -> DataSet:
+    """Recognise the layout of a folder and list its cases; image files are not opened.
+
+    Label files are, all of them, if nothing names their classes.
+
+    Raises:
+        FileNotFoundError: The folder, or a file that its `dataset.json` lists, is missing.
+        ValueError: No image is found, only some of the images have labels, a name occurs twice, there is more than one
+            channel, or a JSON file is broken; the message names the file and the place in it.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise FileNotFoundError(f"no such folder: {root}")
+    description, named = root / "dataset.json", [root / "names.json", root / "label_names.json"]
+    if description.is_file():
+        content = _json(description)
+        _check_one_channel(content, description)
+        layout = _listed if "training" in content else _nnunet
+        cases, test = layout(root, content, description)
+        classes = _Classes.read(content.get("labels"), description)
+    else:
+        cases, test = _recognised(root), []
+        file = next((file for file in named if file.is_file()), None)
+        classes = _Classes.read(_json(file), file) if file else _Classes.found(cases)
+    _check_cases(cases, root)
+    return DataSet(root, tuple(cases), classes.names, classes.merge, classes.chosen, tuple(test))
+
+
+def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tuple[Volume, np.ndarray | None]:
+    """Read an image and its label map.
+
+    Args:
+        dataset: Names and merges the label values.
+        case: One of its cases.
+        assume: Orientation of files that state none, see `read_volume`.
+
+    Returns:
+        The image, and the class index of each of its voxels, uint8 (int16 above 255 classes), in its shape and axis
+        order; None without a label file. A label map on the image's grid but with axes in another order is accepted.
+
+    Raises:
+        ValueError: The label map is not on the image's grid, or holds a value without a name; the message has the case,
+            the values and the known ones. Or a file cannot be read, see `read_volume`.
+    """
+    image = read_volume(case.image, assume=assume)
+    if case.label is None:
+        return image, None
+    labels = reordered(read_labels(case.label, assume=assume), like=image)
+    try:
+        same_grid(image, labels)
+        return image, _class_indices(labels.array, dataset)
+    except ValueError as error:
+        raise ValueError(f"case {case.name}: {error}") from error
+
+
+def _class_indices(labels: np.ndarray, dataset: DataSet) -> np.ndarray:
+    index_of = dataset.merge or {value: value for value in dataset.names}
+    values = np.unique(labels)
+    unknown = [value for value in values.tolist() if value not in index_of]
+    if unknown and not dataset.unnamed_is_background:
+        raise ValueError(f"label values {_few(unknown)} have no name; known are {_few(sorted(index_of), 20)}")
+    kept = np.uint8 if len(dataset.names) <= 256 else np.int16
+    indices = np.array([index_of.get(value, 0) for value in values.tolist()], kept)
+    if values[0] < 0 or values[-1] > TABLE:
+        return indices[np.searchsorted(values, labels)]
+    table = np.zeros(int(values[-1]) + 1, kept)
+    table[values] = indices
+    return table[labels]
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """Names by class index; class index by file value, if they differ; whether some value lists chose among values."""
+
+    names: dict[int, str]
+    merge: dict[int, int] | None
+    chosen: bool = False
+
+    @classmethod
+    def read(cls, labels: object, file: Path) -> "_Classes":
+        if not isinstance(labels, Mapping) or not labels:
+            raise ValueError(f'{file}: no names of classes, such as {{"1": "spleen"}} or {{"spleen": 1}}')
+        entries = [_entry(key, value, file) for key, value in labels.items()]
+        return cls.of(entries, str(file), any(isinstance(value, list) for value in labels.values()))
+
+    @classmethod
+    def found(cls, cases: Iterable[Case]) -> "_Classes":
+        # where a voxel lies does not matter here, so a file of unknown orientation may pass
+        maps = (read_labels(case.label, assume="RAS").array for case in cases if case.label)
+        values = {value for labels in maps for value in np.unique(labels).tolist()}
+        return cls.of([(f"class {value}", [value]) for value in values - {0}], "label maps", chosen=False)
+
+    @classmethod
+    def of(cls, entries: list[tuple[str, list[int]]], origin: str, chosen: bool) -> "_Classes":
+        if not any(0 in values for _, values in entries):
+            entries = [("background", [0]), *entries]
+        # class indices follow the file where lists choose, and the values otherwise; background is first in both
+        entries = sorted(entries, key=lambda entry: (0 not in entry[1], *([] if chosen else entry[1])))
+        names: dict[int, str] = {}
+        merge: dict[int, int] = {}
+        for index, (name, values) in enumerate(entries):
+            if name in names.values():
+                raise ValueError(f"{origin}: the name {name!r} stands twice")
+            names[index] = name
+            for value in values:
+                if merge.setdefault(value, index) != index:
+                    raise ValueError(f"{origin}: value {value} is in {names[merge[value]]!r} and in {name!r}")
+        return cls(names, None if all(value == index for value, index in merge.items()) else merge, chosen)
+
+
+def _entry(key: str, value: object, file: Path) -> tuple[str, list[int]]:
+    """Name and file values of one entry, written either way round."""
+    name, given = (value, key) if isinstance(value, str) and not value.isdecimal() else (key, value)
+    listed = given if isinstance(given, list) else [given]
+    values = [int(item) for item in listed if type(item) is int or (isinstance(item, str) and item.isdecimal())]
+    if not values or len(values) < len(listed):
+        raise ValueError(f"{file}: {json.dumps({key: value})} is no name with a whole number or a list of them")
+    if name == "ignore":
+        raise ValueError(f"{file}: a class 'ignore' (voxels that nobody labelled) is not supported")
+    return str(name), values
+
+
+def _listed(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[Case]]:
+    """Cases of a `dataset.json` that lists its files."""
+    cases = []
+    for entry in content["training"]:
+        image, label = (entry.get("image"), entry.get("label")) if isinstance(entry, Mapping) else (None, None)
+        if not isinstance(image, str) or not isinstance(label, str | None):
+            raise ValueError(f'{file}: a case is {{"image": "FILE", "label": "FILE"}}, not {json.dumps(entry)}')
+        cases.append(Case(_stem(Path(image)), _image_file(root / image), root / label if label else None))
+    missing = [path for case in cases for path in (case.image, case.label) if path and not path.is_file()]
+    if missing:
+        raise FileNotFoundError(f"{file} lists files that are missing: {_few(missing)}")
+    test = [root / (entry["image"] if isinstance(entry, Mapping) else entry) for entry in content.get("test", [])]
+    return cases, [Case(_stem(path), _image_file(path)) for path in test]
+
+
+def _image_file(path: Path) -> Path:
+    """The file itself, or its first channel where nnU-Net's older `dataset.json` leaves the mark of the channel out."""
+    marked = path.with_name(f"{_stem(path)}{CHANNEL}{path.name.removeprefix(_stem(path))}")
+    return marked if marked.is_file() and not path.is_file() else path
+
+
+def _nnunet(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[Case]]:
+    if (ending := content.get("file_ending", SUFFIXES[0])) not in SUFFIXES:
+        raise ValueError(f"{file}: files that end in {ending}; only {' and '.join(SUFFIXES)} are supported")
+    test = [Case(stem.removesuffix(CHANNEL), path) for stem, path in _volumes(root / "imagesTs").items()]
+    return _paired(root / "imagesTr", root / "labelsTr"), test
+
+
+def _recognised(root: Path) -> list[Case]:
+    """Cases of a folder that says nothing of itself."""
+    for images, labels in (("images", "labels"), ("imagesTr", "labelsTr")):
+        if (root / images).is_dir():
+            return _paired(root / images, root / labels)
+    folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
+    files = {folder: _volumes(folder) for folder in folders}
+    for choice in ([root], folders[1:]):
+        if any("ct" in files[folder] for folder in choice):
+            named = [(folder.resolve().name, files[folder]) for folder in choice if "ct" in files[folder]]
+            return [Case(name, volumes["ct"], volumes.get("labels")) for name, volumes in named]
+    return _beside(files[root], root)
+
+
+def _paired(images: Path, labels: Path) -> list[Case]:
+    label_files = _volumes(labels)
+    cases = []
+    for stem, image in _volumes(images).items():
+        name = stem if stem in label_files else stem.removesuffix(CHANNEL)
+        cases.append(Case(name, image, label_files.get(name)))
+    _check_no_stray(label_files.keys() - {case.name for case in cases}, labels)
+    return cases
+
+
+def _beside(files: dict[str, Path], root: Path) -> list[Case]:
+    labels: dict[str, Path] = {}
+    stray = set()
+    for stem, path in files.items():
+        ending = next((ending for ending in LABEL_ENDINGS if stem.endswith(ending)), None)
+        name = stem.removesuffix(ending or "")
+        if ending and name not in files:
+            stray.add(stem)
+        elif ending and labels.setdefault(name, path) != path:
+            raise ValueError(f"{root}: {name} has two label maps, {labels[name].name} and {path.name}")
+    _check_no_stray(stray, root)
+    taken = set(labels.values())
+    return [Case(stem, path, labels.get(stem)) for stem, path in files.items() if path not in taken]
+
+
+def _volumes(folder: Path) -> dict[str, Path]:
+    """NIfTI files of a folder by their names without ending, sorted; none if there is no folder."""
+    found: dict[str, Path] = {}
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    for path in paths:
+        if path.name.startswith(".") or not path.name.endswith(SUFFIXES):  # macOS leaves ._NAME.nii.gz about
+            continue
+        if found.setdefault(_stem(path), path) != path:
+            raise ValueError(f"duplicate names: {found[_stem(path)]} and {path}")
+    return found
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".nii")
+
+
+def _check_no_stray(stray: Iterable[str], folder: Path) -> None:
+    if names := sorted(stray):
+        raise ValueError(f"{folder}: label maps without an image: {_few(names)}")
+
+
+def _check_one_channel(content: Mapping, file: Path) -> None:
+    channels = content.get("channel_names", content.get("modality", {}))
+    if len(channels) > 1:
+        raise ValueError(f"{file}: {len(channels)} channels, {json.dumps(channels)}; only one is supported")
+
+
+def _check_cases(cases: list[Case], root: Path) -> None:
+    if not cases:
+        raise ValueError(f"no images in {root}: expected dataset.json, images/ and labels/, ct.nii.gz, or NAME.nii.gz")
+    names = [case.name for case in cases]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{root}: duplicate names of cases: {_few(twice)}")
+    bare = [case.name for case in cases if case.label is None]
+    if 0 < len(bare) < len(cases):
+        raise ValueError(f"{root}: images without a label map: {_few(bare)}")
+
+
+def _json(file: Path) -> Mapping:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file}: broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{file}: expected an object in braces")
+    return content
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"duplicate names: {_few(sorted({key for key in keys if keys.count(key) > 1}))}")
+    return content
+
+
+def _few(items: Iterable[object], most: int = 5) -> str:
+    """The items in words, the first of them if there are many."""
+    words = [str(item) for item in items]
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
