@@ -5,20 +5,18 @@ features of every stage. `stages="HHAA"` puts HyenaND on the two fine grids and 
 ones, the best mix known for CT.
 
 Source: SwinUNETR, Hatamizadeh et al. 2022, arXiv:2201.01266; mixed stages: arXiv:2607.19378, its CT experiments.
-Convolutional blocks, window attention and patch merging are MONAI's.
+Patch embedding, window attention and patch merging are MONAI's; the convolutional blocks equal MONAI's.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
-from monai.networks.blocks.dynunet_block import UnetOutBlock
 from monai.networks.blocks.patchembedding import PatchEmbed
-from monai.networks.blocks.unetr_block import UnetrBasicBlock, UnetrUpBlock
 from monai.networks.nets.swin_unetr import PatchMerging, PatchMergingV2
 from torch import Tensor, nn
 
-from . import instance_norm
+from .conv_block import DecoderBlock, EncoderBlock, Head
 from .stages import Hyena, StageSetting, WindowAttention, features
 
 LETTERS: Mapping[str, type] = {"A": WindowAttention, "H": Hyena}
@@ -84,14 +82,13 @@ class MixerUNETR(nn.Module):
         encoder = encoder or Encoder()
         _check(stages, feature_size, spatial_dims, encoder, deep_supervision)
         self.multiple = encoder.patch**5
-        norm = (instance_norm.NAME, {"affine": affine_norm})
         f = feature_size
 
-        def block(channels_in: int, channels: int) -> UnetrBasicBlock:
-            return UnetrBasicBlock(spatial_dims, channels_in, channels, 3, 1, norm, res_block=True)
+        def block(channels_in: int, channels: int) -> EncoderBlock:
+            return EncoderBlock(spatial_dims, channels_in, channels, affine_norm)
 
-        def up(channels_in: int, channels: int) -> UnetrUpBlock:
-            return UnetrUpBlock(spatial_dims, channels_in, channels, 3, 2, norm, res_block=True)
+        def up(channels_in: int, channels: int) -> DecoderBlock:
+            return DecoderBlock(spatial_dims, channels_in, channels, affine_norm)
 
         patch_norm = nn.LayerNorm if encoder.patch_norm else None
         self.embed = PatchEmbed(encoder.patch, in_channels, f, patch_norm, spatial_dims)  # pyright: ignore[reportArgumentType]
@@ -100,9 +97,9 @@ class MixerUNETR(nn.Module):
         self.skips = nn.ModuleList([block(in_channels, f), block(f, f), block(2 * f, 2 * f), block(4 * f, 4 * f)])
         self.bottom = block(16 * f, 16 * f)
         self.ups = nn.ModuleList([up(16 * f, 8 * f), up(8 * f, 4 * f), up(4 * f, 2 * f), up(2 * f, f), up(f, f)])
-        self.head = UnetOutBlock(spatial_dims, f, out_channels)
+        self.head = Head(spatial_dims, f, out_channels)
         self.coarse_heads = nn.ModuleList(
-            UnetOutBlock(spatial_dims, f * 2**level, out_channels) for level in range(deep_supervision)
+            Head(spatial_dims, f * 2**level, out_channels) for level in range(deep_supervision)
         )
 
     def forward(self, x: Tensor) -> Tensor | list[Tensor]:

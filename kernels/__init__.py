@@ -2,6 +2,17 @@
 
 from .fftconv import Boundary, Spectrum, fftconv, spectrum
 from .gate import gate
+from .host_memory import reuse_host_memory
 from .implicit_kernel import implicit_kernel
+from .instance_norm import instance_norm
 
-__all__ = ["Boundary", "Spectrum", "fftconv", "gate", "implicit_kernel", "spectrum"]
+__all__ = [
+    "Boundary",
+    "Spectrum",
+    "fftconv",
+    "gate",
+    "implicit_kernel",
+    "instance_norm",
+    "reuse_host_memory",
+    "spectrum",
+]

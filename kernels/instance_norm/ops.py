@@ -1,0 +1,68 @@
+"""The operators of `instance_norm` as PyTorch sees them: opaque, with gradients of their own, autocast off inside."""
+
+import torch
+from torch import Tensor
+
+from . import cpu
+
+
+@torch.library.custom_op("fredholm::instance_norm", mutates_args=())
+def apply(
+    x: Tensor, scale: Tensor | None, offset: Tensor | None, residual: Tensor | None, slope: float, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """The norm, and its moments."""
+    with torch.autocast(x.device.type, enabled=False):
+        return cpu.apply(x, scale, offset, residual, slope, epsilon)
+
+
+@torch.library.custom_op("fredholm::instance_norm_gradients", mutates_args=())
+def gradients(
+    dy: Tensor, x: Tensor, y: Tensor, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Its gradients by x, scale, offset and residual."""
+    with torch.autocast(x.device.type, enabled=False):
+        return cpu.gradients(dy, x, y, moments, scale, slope, residual)
+
+
+def _like(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape[0], *x.shape[2:], x.shape[1]).movedim(-1, 1)
+
+
+@apply.register_fake
+def _(
+    x: Tensor, scale: Tensor | None, offset: Tensor | None, residual: Tensor | None, slope: float, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    real = torch.float64 if x.dtype == torch.float64 else torch.float32
+    return _like(x), x.new_empty(x.shape[0], 2, x.shape[1], dtype=real)
+
+
+@gradients.register_fake
+def _(
+    dy: Tensor, x: Tensor, y: Tensor, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    sums = moments.new_empty(2, x.shape[1])
+    return _like(x), sums[0].clone(), sums[1].clone(), _like(x) if residual else x.new_empty(0)
+
+
+def _save(ctx, inputs, output) -> None:
+    x, scale, offset, residual, ctx.slope, _ = inputs
+    y, moments = output
+    ctx.affine, ctx.residual = (scale is not None, offset is not None), residual is not None
+    ctx.mark_non_differentiable(moments)
+    ctx.save_for_backward(x, y, moments, scale)
+
+
+def _backward(ctx, dy: Tensor, _):
+    x, y, moments, scale = ctx.saved_tensors
+    dx, dscale, doffset, dresidual = gradients(dy, x, y, moments, scale, ctx.slope, ctx.residual)
+    return (
+        dx,
+        dscale if ctx.affine[0] else None,
+        doffset if ctx.affine[1] else None,
+        dresidual if ctx.residual else None,
+        None,
+        None,
+    )
+
+
+apply.register_autograd(_backward, setup_context=_save)
