@@ -18,6 +18,7 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..kernels import Boundary, Spectrum, fftconv, gate, spectrum
 from .implicit_kernel import ImplicitKernel
@@ -163,20 +164,27 @@ class HyenaND(nn.Module):
         """From `(batch, *grid, dim)` to the same; with a pool the grid starts with the registers' planes."""
         q, k, v = self.short(self.project(x)).chunk(3, dim=-1)
         u = self.gates.inner(q, k).movedim(-1, 1).contiguous()
-        h = fftconv(u, self._kernel(x), boundary=self.boundary, shortcut=self.shortcut)
+        h = self._long(u, None if self.pool is None else self.pool(x))
         return self.out(self.gates.outer(h.movedim(1, -1), v))
 
-    def _kernel(self, x: Tensor) -> Tensor | Spectrum:
-        taps = [self.extent(n, boundary) for n, boundary in zip(x.shape[1:-1], self.boundary, strict=True)]
-        if self.pool is not None:
-            return self.kernel(taps, self.pool(x))
-        if self.training or torch.is_grad_enabled() or x.dtype == torch.float64:
-            return self.kernel(taps)
-        return self._keep(taps, tuple(x.shape[1:-1]))
+    def _long(self, u: Tensor, condition: Tensor | None) -> Tensor:
+        """The long convolution. For gradients the kernel, eight times the grid, is made again and not kept."""
+        if torch.is_grad_enabled():
+            return checkpoint(self._convolve, u, condition, use_reentrant=False, preserve_rng_state=False)
+        if condition is None and u.dtype != torch.float64:
+            return fftconv(u, self._keep(u.shape[2:]), boundary=self.boundary, shortcut=self.shortcut)
+        return self._convolve(u, condition)
 
-    def _keep(self, taps: list[int], grid: tuple[int, ...]) -> Spectrum:
+    def _convolve(self, u: Tensor, condition: Tensor | None) -> Tensor:
+        kernel = self.kernel(self._taps(u.shape[2:]), condition)
+        return fftconv(u, kernel, boundary=self.boundary, shortcut=self.shortcut)
+
+    def _taps(self, grid: Sequence[int]) -> list[int]:
+        return [self.extent(n, boundary) for n, boundary in zip(grid, self.boundary, strict=True)]
+
+    def _keep(self, grid: Sequence[int]) -> Spectrum:
         """The static kernel's spectrum, kept from one input to the next until the weights or the grid change."""
-        state = (grid, *((weight.data_ptr(), weight._version) for weight in self.kernel.parameters()))
+        state = (tuple(grid), *((weight.data_ptr(), weight._version) for weight in self.kernel.parameters()))
         if self._kept is None or self._kept[0] != state:
-            self._kept = (state, spectrum(self.kernel(taps), grid, self.boundary))
+            self._kept = (state, spectrum(self.kernel(self._taps(grid)), grid, self.boundary))
         return self._kept[1]

@@ -38,33 +38,53 @@ def apply(
 
 
 def gradients(
-    dy: Tensor, x: Tensor, y: Tensor, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+    dy: Tensor, y: Tensor, kept: Tensor | None, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients by x, scale, offset and the residual (empty where there is none)."""
-    if _is_half(x):
-        return _gradients_half(dy, x, y, moments, scale, slope, residual)
-    dx = _empty_like(x)
-    dresidual = _empty_like(x) if residual else x.new_empty(0)
+    """Gradients by x, scale, offset and the residual (empty where there is none).
+
+    `kept` is x where `keeps_input` says so, else the residual: the leaky ReLU is one to one and so is the norm, so the
+    normalised x is found again from the result, which the next layer keeps anyway.
+    """
+    if kept is not None and keeps_input(y, scale) and _is_half(y):
+        return _gradients_half(dy, kept, y, moments, scale, slope, residual)
+    dx = _empty_like(y)
+    dresidual = _empty_like(y) if residual else y.new_empty(0)
     dscale, doffset = (torch.zeros_like(moments[0, 0]) for _ in range(2))
-    for sample in range(len(x)):
-        rows, upper, result, out = (_rows(each, sample) for each in (x, dy, y, dx))
+    for sample in range(len(y)):
+        upper, result, out = (_rows(each, sample) for each in (dy, y, dx))
+        other = None if kept is None else _rows(kept, sample)
         mean, inverse = moments[sample].unbind()
+        inverted = not keeps_input(y, scale)
         sums = torch.zeros_like(moments[sample])
-        for part in _chunks(rows):
+        for part in _chunks(result):
             g = _through_activation(upper[part].to(mean.dtype), result[part], slope)
             if residual:
                 _rows(dresidual, sample)[part] = g
-            normal = (rows[part] - mean) * inverse
+            normal = _normal(result[part], None if other is None else other[part], mean, inverse, slope, inverted)
             sums += torch.stack((_column_sum(g * normal), _column_sum(g)))
         dscale += sums[0]
         doffset += sums[1]
-        along, level = sums / len(rows)
+        along, level = sums / len(result)
         gain = inverse if scale is None else inverse * scale
-        for part in _chunks(rows):
+        for part in _chunks(result):
             g = _through_activation(upper[part].to(mean.dtype), result[part], slope)
-            normal = (rows[part] - mean) * inverse
+            normal = _normal(result[part], None if other is None else other[part], mean, inverse, slope, inverted)
             out[part] = (g - level).addcmul_(normal, along, value=-1).mul_(gain)
     return dx, dscale, doffset, dresidual
+
+
+def keeps_input(x: Tensor, scale: Tensor | None) -> bool:
+    """Whether gradients need x itself: a scale may be zero, and half precision has no digits to spare."""
+    return scale is not None or x.dtype in (torch.float16, torch.bfloat16)
+
+
+def _normal(result: Tensor, kept: Tensor | None, mean: Tensor, inverse: Tensor, slope: float, inverted: bool) -> Tensor:
+    """The normalised x of one chunk."""
+    if not inverted:
+        assert kept is not None
+        return (kept - mean) * inverse
+    before = result if slope == 1 else torch.where(result > 0, result, result / slope)
+    return before if kept is None else before - kept
 
 
 def _is_half(x: Tensor) -> bool:

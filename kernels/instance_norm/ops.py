@@ -17,11 +17,11 @@ def apply(
 
 @torch.library.custom_op("fredholm::instance_norm_gradients", mutates_args=())
 def gradients(
-    dy: Tensor, x: Tensor, y: Tensor, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+    dy: Tensor, y: Tensor, kept: Tensor | None, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Its gradients by x, scale, offset and residual."""
-    with torch.autocast(x.device.type, enabled=False):
-        return cpu.gradients(dy, x, y, moments, scale, slope, residual)
+    with torch.autocast(y.device.type, enabled=False):
+        return cpu.gradients(dy, y, kept, moments, scale, slope, residual)
 
 
 def _like(x: Tensor) -> Tensor:
@@ -38,10 +38,10 @@ def _(
 
 @gradients.register_fake
 def _(
-    dy: Tensor, x: Tensor, y: Tensor, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+    dy: Tensor, y: Tensor, kept: Tensor | None, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    sums = moments.new_empty(2, x.shape[1])
-    return _like(x), sums[0].clone(), sums[1].clone(), _like(x) if residual else x.new_empty(0)
+    dscale, doffset = (moments.new_empty(y.shape[1]) for _ in range(2))
+    return _like(y), dscale, doffset, _like(y) if residual else y.new_empty(0)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -49,12 +49,12 @@ def _save(ctx, inputs, output) -> None:
     y, moments = output
     ctx.affine, ctx.residual = (scale is not None, offset is not None), residual is not None
     ctx.mark_non_differentiable(moments)
-    ctx.save_for_backward(x, y, moments, scale)
+    ctx.save_for_backward(y, x if cpu.keeps_input(x, scale) else residual, moments, scale)
 
 
 def _backward(ctx, dy: Tensor, _):
-    x, y, moments, scale = ctx.saved_tensors
-    dx, dscale, doffset, dresidual = gradients(dy, x, y, moments, scale, ctx.slope, ctx.residual)
+    y, kept, moments, scale = ctx.saved_tensors
+    dx, dscale, doffset, dresidual = gradients(dy, y, kept, moments, scale, ctx.slope, ctx.residual)
     return (
         dx,
         dscale if ctx.affine[0] else None,
