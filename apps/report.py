@@ -6,12 +6,13 @@ What a report says is data (`Section`, `Table`, `Picture`); this module alone kn
 import base64
 import html
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from string import Template
+
+from ..pipelines.files import write_text
 
 Cell = str | float | None  # NumPy's numbers count as numbers too; None and NaN are what was not scored
 
@@ -82,12 +83,7 @@ def write_report(path: Path, title: str, sections: Sequence[Section]) -> None:
     """
     body = "\n".join(_section(section) for section in sections)
     page = _PAGE.substitute(title=html.escape(title), style=_STYLE, body=body)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        beside.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_text(path, page)
 
 
 def _section(section: Section) -> str:

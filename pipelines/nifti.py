@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
-from uuid import uuid4
 
 import nibabel as nib
 import numpy as np
@@ -29,6 +28,7 @@ from nibabel.orientations import axcodes2ornt
 from nibabel.spatialimages import HeaderDataError, HeaderTypeError
 from nibabel.wrapstruct import WrapStructError
 
+from .files import replacing
 from .volume import Volume, grid_shift
 
 MILLIMETRES = {1: 1e3, 3: 1e-3}  # by NIfTI's code of the spatial unit; 2 is mm, 0 unknown
@@ -313,30 +313,14 @@ def _write(path: Path, array: np.ndarray, header: nib.Nifti1Header, like: Volume
         raise ValueError(f"{path}: the name of a NIfTI file ends in .nii or .nii.gz")
     if array.shape != like.shape:
         raise ValueError(f"{path}: array of shape {array.shape} is not on the grid of shape {like.shape}")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"no such folder: {path.parent}")
     header.set_data_dtype(array.dtype)
     image_class = nib.Nifti2Image if isinstance(header, nib.Nifti2Header) else nib.Nifti1Image
     image = image_class(array.reshape(header.get_data_shape()), None, header)
     image.header.set_slope_inter(1, 0)  # only now: making the image clears it
-    with _replacing(path, suffix) as file, _packed(file, suffix) as stream:
+    with replacing(path) as beside, beside.open("xb") as file, _packed(file, suffix) as stream:
         image.to_stream(cast("BinaryIO", stream))  # pyright: ignore[reportArgumentType]
 
 
 def _packed(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO | gzip.GzipFile]:
     # no name and no time inside: the same labels give the same bytes
     return gzip.GzipFile("", "wb", COMPRESSION, file, mtime=0) if suffix == ".nii.gz" else nullcontext(file)
-
-
-@contextmanager
-def _replacing(path: Path, suffix: str) -> Iterator[BinaryIO]:
-    temporary = path.with_name(f".{uuid4().hex}{suffix}")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:  # Ctrl-C included
-        temporary.unlink(missing_ok=True)
-        raise

@@ -70,7 +70,7 @@ def resample_array(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         float32, contiguous, of `shape`.
     """
     _check_shape(array, shape)
-    matrices = {axis: _matrix(array.shape[axis], m) for axis, m in enumerate(shape) if array.shape[axis] != m}
+    matrices = {axis: axis_matrix(array.shape[axis], m) for axis, m in enumerate(shape) if array.shape[axis] != m}
     return np.ascontiguousarray(_along_axes(array.astype(np.float32), matrices))
 
 
@@ -95,7 +95,7 @@ def resample_labels(labels: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         raise ValueError(f"labels are integers, these are {labels.dtype}")
     if labels.shape == tuple(shape):
         return labels.copy()
-    matrices = [_matrix(n, m) for n, m in zip(labels.shape, shape, strict=True)]
+    matrices = [axis_matrix(n, m) for n, m in zip(labels.shape, shape, strict=True)]
     result = np.empty(tuple(shape), labels.dtype)
     for start in range(0, result.shape[0], SLAB):
         rows = slice(start, start + SLAB)
@@ -131,7 +131,7 @@ def _along_axes(array: np.ndarray, matrices: dict[int, np.ndarray]) -> np.ndarra
     return array
 
 
-def _matrix(n: int, m: int) -> np.ndarray:
+def axis_matrix(n: int, m: int) -> np.ndarray:
     """Weights that take n voxels to m over the same extent, `(m, n)` float32, each row with sum 1."""
     step = n / m
     centres = (np.arange(m)[:, None] + 0.5) * step - 0.5

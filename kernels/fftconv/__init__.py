@@ -67,10 +67,11 @@ def fftconv(
         TypeError: `x` or the kernel is not a floating tensor.
     """
     boundaries = _boundaries(boundary, x.ndim - 2)
-    _check(x, kernel.wave if isinstance(kernel, Spectrum) else kernel, shortcut)
     if isinstance(kernel, Spectrum):
+        _check(x, kernel.wave.real, shortcut)
         _check_spectrum(x, kernel, boundaries)
         return ops.convolve_spectrum(x, kernel.wave, shortcut, list(kernel.taps), _periodic(boundaries), False)
+    _check(x, kernel, shortcut)
     return ops.convolve(x, kernel, shortcut, _periodic(boundaries))
 
 
@@ -85,7 +86,12 @@ def spectrum(kernel: Tensor, grid: Sequence[int], boundary: Boundary | Sequence[
 
     Raises:
         ValueError: The ranks do not fit, or the kernel needs a gradient, which a kept spectrum cannot carry.
+        TypeError: The kernel is no floating tensor.
     """
+    if kernel.dtype not in FLOATS:
+        raise TypeError(f"the kernel must be a floating tensor, got {kernel.dtype}")
+    if 0 in kernel.shape or 0 in tuple(grid):
+        raise ValueError(f"an axis of length 0 in kernel {tuple(kernel.shape)} or grid {tuple(grid)}")
     if kernel.ndim - 2 != len(grid):
         raise ValueError(f"kernel {tuple(kernel.shape)} has {kernel.ndim - 2} axes of taps, grid {tuple(grid)} differs")
     if torch.is_grad_enabled() and kernel.requires_grad:
@@ -109,7 +115,7 @@ def _periodic(boundaries: Sequence[Boundary]) -> list[bool]:
 
 
 def _check(x: Tensor, kernel: Tensor, shortcut: Tensor | None) -> None:
-    if x.dtype not in FLOATS or not (kernel.dtype in FLOATS or kernel.is_complex()):
+    if x.dtype not in FLOATS or kernel.dtype not in FLOATS:
         raise TypeError(f"x and kernel must be floating tensors, got {x.dtype} and {kernel.dtype}")
     if kernel.ndim != x.ndim:
         raise ValueError(f"x {tuple(x.shape)} and kernel {tuple(kernel.shape)} must have the same number of axes")
@@ -118,7 +124,7 @@ def _check(x: Tensor, kernel: Tensor, shortcut: Tensor | None) -> None:
             f"x has {x.shape[0]} rows of {x.shape[1]} channels, kernel {kernel.shape[0]} of {kernel.shape[1]}: "
             "channels must agree, and the kernel have one row for all or one for each"
         )
-    if 0 in x.shape[2:] or 0 in kernel.shape[2:]:
+    if 0 in x.shape[1:] or 0 in kernel.shape[1:]:
         raise ValueError(f"an axis of length 0 in x {tuple(x.shape)} or kernel {tuple(kernel.shape)}")
     if shortcut is not None and shortcut.shape != (x.shape[1],):
         raise ValueError(f"shortcut must have shape ({x.shape[1]},), got {tuple(shortcut.shape)}")

@@ -26,8 +26,12 @@ def convolve(x: Tensor, kernel: Tensor, shortcut: Tensor | None, plan: Plan) -> 
 
 def convolve_spectrum(x: Tensor, wave: Tensor, shortcut: Tensor | None, plan: Plan, adjoint: bool) -> Tensor:
     """As `convolve`, with the kernel's spectrum at hand; `adjoint` gives the transposed convolution instead."""
-    kept = wave.conj() if adjoint else wave
-    return _multiply(x, lambda channels: kept[:, channels], shortcut, plan)
+
+    def waves(channels: slice) -> Tensor:
+        kept = wave[:, channels]
+        return torch.conj_physical(kept) if adjoint else kept
+
+    return _multiply(x, waves, shortcut, plan)
 
 
 def kernel_spectrum(kernel: Tensor, plan: Plan) -> Tensor:
@@ -59,8 +63,8 @@ def gradients(dy: Tensor, x: Tensor, kernel: Tensor, shortcut: Tensor | None, pl
             own = slice(None) if shared else rows
             part = dy[rows, channels].to(real)
             into = _into(part, plan.signal, plan)
-            _finish(into * wave[own].conj(), part, shortcut, channels, plan, out=dx[rows, channels])
-            into.mul_(_into(x[rows, channels].to(real), plan.signal, plan).conj())
+            _finish(into * torch.conj_physical(wave[own]), part, shortcut, channels, plan, out=dx[rows, channels])
+            into.mul_(_into(x[rows, channels].to(real), plan.signal, plan).conj_physical_())
             dwave[own] += into.sum(0, keepdim=True) if shared else into
         dkernel[:, channels] = plan.uncentre(_back(dwave, plan.kernel, plan)).to(kernel.dtype)
     return dx, dkernel
@@ -124,7 +128,7 @@ def _like(x: Tensor) -> Tensor:
 
 def _channel_chunks(shape: Sequence[int], plan: Plan) -> Iterator[slice]:
     """Parts of the channels whose spectra, for the rows taken at once, fit the cache."""
-    size = max(1, CACHE_BYTES // (8 * plan.spectrum_size * min(shape[0], _rows_at_once(plan))))
+    size = max(1, CACHE_BYTES // (8 * plan.spectrum_size * max(1, min(shape[0], _rows_at_once(plan)))))
     return (slice(start, min(start + size, shape[1])) for start in range(0, shape[1], size))
 
 

@@ -16,6 +16,8 @@ Three ways to the same numbers, chosen by length and boundary:
   of half the size each, a quarter of the arithmetic;
 - long axes, and periodic ones, where m is no more than the samples: `torch.fft`, O(m log m).
 
+Conjugates are made, never marked: inside a custom operator a compiler may not see PyTorch's mark.
+
 The first two order the frequencies 0, 1, ..., m // 2, -1, -2, ..., -((m - 1) // 2), the last as `torch.fft` does. The
 signal's and the kernel's transform of one axis always agree in that.
 
@@ -75,7 +77,9 @@ class Size:
     fast: bool
 
 
+# Kept matrices serve training too, so they must not be made as inference tensors.
 @lru_cache(maxsize=256)
+@torch.inference_mode(False)
 def transform(size: Size, dtype: torch.dtype, device: torch.device) -> Transform:
     """The transform of an axis that is not the last; `dtype` is the real type, float32 or float64."""
     if size.fast:
@@ -85,6 +89,7 @@ def transform(size: Size, dtype: torch.dtype, device: torch.device) -> Transform
 
 
 @lru_cache(maxsize=256)
+@torch.inference_mode(False)
 def real_transform(size: Size, dtype: torch.dtype, device: torch.device) -> RealTransform:
     """The transform of the last axis; `dtype` is the real type, float32 or float64."""
     if size.fast:
@@ -119,7 +124,7 @@ class FastBox:
     def inverse(self, spectrum: Tensor) -> Tensor:
         """The way back."""
         if self.phase is not None:
-            spectrum = spectrum * self.phase.conj()
+            spectrum = spectrum * torch.conj_physical(self.phase)
         x = torch.fft.irfftn(spectrum, self.frequencies, self.dims)
         for dim, size in zip(self.dims, self.sizes, strict=True):
             x = _unwrap(x, size.positions, dim)
@@ -127,6 +132,7 @@ class FastBox:
 
 
 @lru_cache(maxsize=64)
+@torch.inference_mode(False)
 def fast_box(sizes: tuple[Size, ...], dtype: torch.dtype, device: torch.device) -> FastBox:
     """The transform of all axes together; each of `sizes` must be fast."""
     return FastBox(sizes, dtype, device)
@@ -148,7 +154,6 @@ def _without_small_factors(n: int) -> int:
     return n
 
 
-@torch.inference_mode(False)
 def _waves(frequencies: Tensor, positions: int, m: int) -> Tensor:
     """exp(-2 pi i k (p - c) / m) in complex128, `(frequencies, positions)`."""
     centred = 2 * torch.arange(positions, dtype=torch.int64) - (positions - 1)  # twice p - c, a whole number
@@ -174,7 +179,7 @@ class _Dense:
     def __init__(self, positions: int, frequencies: int, dtype: torch.dtype, device: torch.device) -> None:
         waves = _waves(_signed_frequencies(frequencies), positions, frequencies)
         self.into = waves.to(device, dtype.to_complex())
-        self.back = (waves.conj().T / frequencies).to(device, dtype.to_complex()).contiguous()
+        self.back = (torch.conj_physical(waves).T / frequencies).to(device, dtype.to_complex()).contiguous()
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.matmul(self.into, x)
@@ -233,7 +238,7 @@ class _Fast:
 
     def inverse(self, spectrum: Tensor) -> Tensor:
         if self.phase is not None:
-            spectrum = spectrum * self.phase[:, None].conj()
+            spectrum = spectrum * torch.conj_physical(self.phase[:, None])
         return _unwrap(torch.fft.ifft(spectrum, dim=1), self.size.positions, 1)
 
 
@@ -266,7 +271,7 @@ class _RealFast:
 
     def inverse(self, spectrum: Tensor) -> Tensor:
         if self.phase is not None:
-            spectrum = spectrum * self.phase.conj()
+            spectrum = spectrum * torch.conj_physical(self.phase)
         return _unwrap(torch.fft.irfft(spectrum, n=self.size.frequencies), self.size.positions, 1)
 
 
@@ -289,7 +294,6 @@ def _unwrap(x: Tensor, positions: int, dim: int) -> Tensor:
     return torch.cat((x,) * times, dim).narrow(dim, 0, positions)
 
 
-@torch.inference_mode(False)
 def _origin_phase(size: Size, dtype: torch.dtype, device: torch.device, count: int) -> Tensor | None:
     """exp(+2 pi i k origin / m) for the first `count` frequencies in the order of `torch.fft`; None where it is 1."""
     if size.origin == 0:

@@ -70,7 +70,7 @@ def _shortcut_gradient(dy: Tensor, x: Tensor, shortcut: Tensor | None) -> Tensor
         return None
     real = torch.float64 if x.dtype == torch.float64 else torch.float32
     dims = (0, *range(2, x.ndim))
-    return torch.sum(dy * x, dims, dtype=real).to(shortcut.dtype)
+    return torch.sum(dy.to(real) * x, dims).to(shortcut.dtype)
 
 
 def _save(ctx, inputs, output) -> None:

@@ -56,17 +56,19 @@ def _check(
     film: Tensor | None,
     sigma: Tensor | None,
 ) -> None:
-    if not 1 <= len(axes) <= 3 or any(axis.ndim != 1 for axis in axes):
+    if not 1 <= len(axes) <= 3 or any(axis.ndim != 1 or len(axis) == 0 for axis in axes):
         raise ValueError(f"expected one to three axes of coordinates (taps,), got {[tuple(a.shape) for a in axes]}")
     if len(weights) < 2 or len(weights) != len(biases):
         raise ValueError(f"expected two or more weights and as many biases, got {len(weights)} and {len(biases)}")
-    inputs = [len(axes), *(weight.shape[0] for weight in weights[:-1])]
+    inputs = [len(axes), *(len(weight) if weight.ndim else 0 for weight in weights[:-1])]
     for layer, (weight, bias, width) in enumerate(zip(weights, biases, inputs, strict=True)):
         if weight.ndim != 2 or weight.shape[1] != width or bias.shape != (weight.shape[0],):
             raise ValueError(
                 f"layer {layer}: expected weight (*, {width}) and bias (*,), "
                 f"got {tuple(weight.shape)} and {tuple(bias.shape)}"
             )
+    if film is not None and len({len(weight) for weight in weights[:-1]}) > 1:
+        raise ValueError(f"film needs hidden layers of one width, got {[len(weight) for weight in weights[:-1]]}")
     if film is not None and film.shape[1:] != (len(weights) - 2, 2, weights[0].shape[0]):
         raise ValueError(f"film must be (batch, {len(weights) - 2}, 2, {weights[0].shape[0]}), got {tuple(film.shape)}")
     if sigma is not None and sigma.shape != (len(axes), weights[-1].shape[0]):

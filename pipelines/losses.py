@@ -1,0 +1,59 @@
+r"""Dice and cross entropy together, without ever holding a one-hot label map.
+
+For logits z, p = softmax(z), label y, over the voxels v of a sample::
+
+    dice_c = (2 sum_v p_c [y = c] + s) / (sum_v p_c + sum_v [y = c] + s)
+    loss = mean_v -log p[y(v), v] + mean_c (1 - dice_c)
+
+The mean over classes includes the background; s = 1e-5. Sums are float32 whatever the logits' type.
+
+Source: Milletari et al. 2016, arXiv:1606.04797 (Dice), with the cross entropy added as in nnU-Net, arXiv:1904.08128.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SMOOTH = 1e-5
+
+
+def dice_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss of one output.
+
+    Args:
+        logits: `(batch, classes, *grid)`, any floating type.
+        labels: `(batch, *grid)`, class indices, any integer type.
+
+    Returns:
+        A float32 scalar.
+
+    Raises:
+        ValueError: Batch or grid differ.
+    """
+    if logits.shape[:1] + logits.shape[2:] != labels.shape:
+        raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} differ in batch or grid")
+    flat = labels.flatten(1).long()
+    logarithm = F.log_softmax(logits.float().flatten(2), dim=1)
+    own = logarithm.gather(1, flat[:, None])[:, 0]
+    volume = logarithm.new_zeros(logits.shape[:2]).scatter_add_(1, flat, torch.ones_like(own))
+    overlap = logarithm.new_zeros(logits.shape[:2]).scatter_add(1, flat, own.exp())
+    answer = logarithm.exp().sum(-1)
+    dice = 1 - (2 * overlap + SMOOTH) / (answer + volume + SMOOTH)
+    return dice.mean() - own.mean()
+
+
+def deeply_supervised(outputs: Tensor | Sequence[Tensor], labels: Tensor) -> Tensor:
+    """The loss of several outputs, finest first, each half as fine as the one before and half as heavy.
+
+    Labels for the coarser ones are every second voxel, every fourth and so on; weights sum to 1.
+    """
+    if isinstance(outputs, Tensor):
+        return dice_cross_entropy(outputs, labels)
+    weights = [0.5**level for level in range(len(outputs))]
+    losses = []
+    for level, output in enumerate(outputs):
+        step = (slice(None), *(slice(None, None, 2**level) for _ in labels.shape[1:]))
+        losses.append(weights[level] * dice_cross_entropy(output, labels[step]))
+    return torch.stack(losses).sum() / sum(weights)

@@ -1,0 +1,189 @@
+"""The plan of a run: everything needed to repeat it and to predict with it, as a YAML file that people can read.
+
+Made of four small records. Reading checks every key, so that a slip of the pen is named and not passed over.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from torch import Tensor, nn
+
+from ..backbones import Encoder, Hyena, MixerUNETR, MonaiOptions, from_monai
+from .files import write_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What is done to a scan before the network sees it.
+
+    Args:
+        spacing_mm: Distance between voxels towards the patient's right, front and head, mm.
+        window_hu: Hounsfield units that become the ends of `range`; values beyond are cut off.
+        range: What they become; air, at or below the lower end, is the first of them.
+    """
+
+    spacing_mm: tuple[float, float, float]
+    window_hu: tuple[float, float]
+    range: tuple[float, float] = (-1.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Which network, apart from its classes.
+
+    Args:
+        stages: A letter for each encoder stage, A windowed attention, H HyenaND.
+        feature_size: Channels of the first stage.
+        boundary: What lies outside HyenaND's grids.
+        registers: Register tokens of the HyenaND stages; 0 makes their kernels static.
+        deep_supervision: Coarser decoder levels that learn too.
+        monai: Set for weights that MONAI trained; they are kept under MONAI's names.
+    """
+
+    stages: str = "HHAA"
+    feature_size: int = 48
+    boundary: Literal["zero", "periodic"] = "zero"
+    registers: int = 0
+    deep_supervision: int = 0
+    monai: MonaiOptions | None = None
+
+    def build(self, classes: int) -> MixerUNETR:
+        """A network with new weights, for one input channel and this many classes.
+
+        Raises:
+            ValueError: A stage letter is unknown or a number does not fit.
+        """
+        encoder = Encoder(hyena=Hyena(boundary=self.boundary, registers=self.registers))
+        return MixerUNETR(
+            1, classes, self.stages, self.feature_size, encoder=encoder, deep_supervision=self.deep_supervision
+        )
+
+    def load(self, weights: Mapping[str, Tensor], classes: int) -> nn.Module:
+        """The network with these weights, in evaluation mode."""
+        if self.monai is not None:
+            return from_monai(weights, self.monai)
+        model = self.build(classes)
+        model.load_state_dict(weights)
+        return model.eval()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How the network is trained.
+
+    Args:
+        window: Voxels of a patch along the three axes; also the window of prediction.
+        steps: Optimiser steps in all; the schedule is drawn to end there.
+        minutes: Time from which `steps` was worked out, None where steps were given.
+        batch: Patches of one step on one device.
+        accumulate: Steps of the loop whose gradients make one optimiser step.
+        learning_rate: Its highest value, after the warm-up.
+        warm_up: Steps over which the learning rate rises.
+        weight_decay: AdamW's.
+        clip: Largest norm of the gradient.
+        foreground: Share of patches that are centred on a labelled voxel.
+        ema: Decay of the running mean of the weights; 0 keeps the last weights.
+        precision: Of the arithmetic.
+        validate_every: Steps between validations, 0 for none but the last.
+        save_every: Steps between saved states.
+        seed: Of weights, patches and augmentation.
+    """
+
+    window: tuple[int, int, int] = (96, 96, 96)
+    steps: int = 25_000
+    minutes: float | None = None
+    batch: int = 1
+    accumulate: int = 1
+    learning_rate: float = 4e-4
+    warm_up: int = 50
+    weight_decay: float = 1e-5
+    clip: float = 1.0
+    foreground: float = 0.67
+    ema: float = 0.0
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    validate_every: int = 0
+    save_every: int = 500
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The whole plan.
+
+    Args:
+        names: Class names, background at 0.
+        preparation: What is done to a scan.
+        network: Which network.
+        recipe: How it is trained; None for weights that came from elsewhere.
+        data: Where it learned: the data set's folder as given, the cases for training and for validation.
+        notes: What a reader should know, each a sentence.
+    """
+
+    names: dict[int, str]
+    preparation: Preparation
+    network: Network
+    recipe: Recipe | None = None
+    window: tuple[int, int, int] = (96, 96, 96)
+    data: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def write(self, path: Path) -> None:
+        """Write the YAML file, all or nothing."""
+        write_text(path, yaml.safe_dump(_plain(self), sort_keys=False, allow_unicode=True))
+
+    @classmethod
+    def read(cls, path: Path) -> "Plan":
+        """Read a plan.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: It is not YAML, or a key is unknown, missing or of the wrong kind; the message names it.
+        """
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is no YAML file: {' '.join(str(error).split())}") from None
+        return _filled(cls, content, str(path))
+
+
+_RECORDS: dict[str, type] = {
+    "preparation": Preparation,
+    "network": Network,
+    "recipe": Recipe,
+    "monai": MonaiOptions,
+}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _filled(kind: type, content: Any, where: str) -> Any:
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{where}: expected keys and values, got {type(content).__name__}")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    unknown = [str(key) for key in content if key not in fields]
+    needed = [
+        name
+        for name, one in fields.items()
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING and name not in content
+    ]
+    if unknown or needed:
+        parts = [f"unknown key {name!r}" for name in unknown] + [f"missing key {name!r}" for name in needed]
+        raise ValueError(f"{where}: {', '.join(parts)}; known are {', '.join(fields)}")
+    values = {}
+    for name, value in content.items():
+        if name in _RECORDS and value is not None:
+            value = _filled(_RECORDS[name], value, f"{where}: {name}")
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)

@@ -1,0 +1,63 @@
+"""From a scan to what the network sees, and the answer back onto the scan's own grid."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .plan import Preparation
+from .resample import resample_image, resample_labels
+from .volume import Volume, canonical
+
+PERCENTILES = (0.5, 99.5)  # of the labelled voxels' HU: what lies beyond is cut off
+
+
+def prepare_image(volume: Volume, preparation: Preparation) -> Tensor:
+    """Bring a scan into the network's axes, spacing and range.
+
+    Args:
+        volume: Hounsfield units, in any axis order.
+        preparation: Spacing, window and range.
+
+    Returns:
+        `(1, right, front, head)`, float32: axes run towards the patient's right, front and head.
+    """
+    image = resample_image(canonical(volume), preparation.spacing_mm).array
+    return torch.from_numpy(scale_hu(image, preparation))[None]
+
+
+def scale_hu(image: np.ndarray, preparation: Preparation) -> np.ndarray:
+    """Cut Hounsfield units to the window and bring it to the range, float32."""
+    (low, high), (first, last) = preparation.window_hu, preparation.range
+    share = (np.clip(image.astype(np.float32), low, high) - low) / (high - low)
+    return share * (last - first) + first
+
+
+def prepare_labels(labels: np.ndarray, like: Volume, shape: Sequence[int]) -> Tensor:
+    """Bring class indices, in `like`'s axis order, onto the prepared image's grid; `(right, front, head)`, uint8."""
+    own = canonical(Volume(labels, like.affine)).array
+    return torch.from_numpy(np.ascontiguousarray(resample_labels(own, shape)))
+
+
+def fitting(volumes: Sequence[tuple[Volume, np.ndarray]]) -> Preparation:
+    """A preparation for a data set: the median spacing of its scans and the window that its labelled voxels fill.
+
+    Args:
+        volumes: Scans in HU and their class indices.
+
+    Raises:
+        ValueError: No voxel of any scan is labelled.
+    """
+    spacings = np.array([canonical(volume).spacing_mm for volume, _ in volumes])
+    spacing = [round(float(value), 3) for value in np.median(spacings, axis=0)]
+    samples = [_some(volume.array[labels > 0]) for volume, labels in volumes]
+    labelled = np.concatenate(samples)
+    if labelled.size == 0:
+        raise ValueError("no voxel of the data set is labelled: every label map is empty")
+    low, high = (float(round(value)) for value in np.percentile(labelled, PERCENTILES))
+    return Preparation(spacing_mm=(spacing[0], spacing[1], spacing[2]), window_hu=(low, max(high, low + 1)))
+
+
+def _some(values: np.ndarray, most: int = 200_000) -> np.ndarray:
+    return values[:: max(1, len(values) // most)]

@@ -1,0 +1,149 @@
+"""A run is a folder.
+
+plan.yaml             everything needed to repeat and to predict
+weights.safetensors   the network
+log.csv               a line for each logged step
+state/                what is needed to go on: optimiser, counters, random state; tensors and plain types only
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from .files import replacing, write_text
+from .plan import Plan
+
+COLUMNS = ("step", "loss", "dice", "lr", "seconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's folder and its plan."""
+
+    folder: Path
+    plan: Plan
+
+    @classmethod
+    def create(cls, folder: Path, plan: Plan) -> "Run":
+        """Make a new run.
+
+        Raises:
+            FileExistsError: The folder already holds a run.
+        """
+        if (folder / "plan.yaml").exists():
+            raise FileExistsError(
+                f"{folder} already holds a run: --resume goes on with it, another -o starts a new one"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        plan.write(folder / "plan.yaml")
+        return cls(folder, plan)
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """Open a run that is there.
+
+        Raises:
+            FileNotFoundError: The folder or its plan is missing.
+        """
+        if not folder.is_dir():
+            raise FileNotFoundError(f"no run at {folder}: no such folder")
+        if not (folder / "plan.yaml").is_file():
+            raise FileNotFoundError(f"{folder} is no run: plan.yaml is missing")
+        return cls(folder, Plan.read(folder / "plan.yaml"))
+
+    def replan(self, plan: Plan) -> "Run":
+        """The run with a changed plan, on disk too."""
+        plan.write(self.folder / "plan.yaml")
+        return Run(self.folder, plan)
+
+    @property
+    def weights_file(self) -> Path:
+        """Where the network's weights are."""
+        return self.folder / "weights.safetensors"
+
+    @property
+    def state_file(self) -> Path:
+        """Where the state to resume from is."""
+        return self.folder / "state" / "last.pt"
+
+    @property
+    def log_file(self) -> Path:
+        """Where the log is."""
+        return self.folder / "log.csv"
+
+    def load_model(self) -> nn.Module:
+        """The trained network in evaluation mode, on the CPU.
+
+        Raises:
+            FileNotFoundError: There are no weights.
+            ValueError: The weights are damaged or of another network than the plan says.
+        """
+        if not self.weights_file.is_file():
+            raise FileNotFoundError(f"{self.folder} is no finished run: {self.weights_file.name} is missing")
+        try:
+            weights = load_file(self.weights_file)
+            return self.plan.network.load(weights, len(self.plan.names))
+        except SafetensorError as error:
+            raise ValueError(f"{self.weights_file} is damaged: {error}") from None
+        except RuntimeError as error:
+            lines = [line.strip() for line in str(error).splitlines()]
+            raise ValueError(f"{self.weights_file} does not fit plan.yaml: {lines[min(1, len(lines) - 1)]}") from None
+
+    def save_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Write the network's weights, whole or not at all."""
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        with replacing(self.weights_file) as beside:
+            save_file(plain, beside)
+
+    def save_state(self, state: Mapping[str, object]) -> None:
+        """Write what is needed to go on, whole or not at all."""
+        self.state_file.parent.mkdir(exist_ok=True)
+        with replacing(self.state_file) as beside:
+            torch.save(dict(state), beside)
+
+    def load_state(self) -> dict[str, object]:
+        """What was saved to go on from.
+
+        Raises:
+            FileNotFoundError: Nothing was.
+            ValueError: The file is damaged or holds more than tensors and plain types.
+        """
+        if not self.state_file.is_file():
+            raise FileNotFoundError(f"{self.folder} cannot be resumed: state/{self.state_file.name} is missing")
+        try:
+            return torch.load(self.state_file, map_location="cpu", weights_only=True)
+        except Exception as error:  # unpickling has no error of its own
+            raise ValueError(f"{self.state_file} is damaged: {str(error).splitlines()[0]}") from None
+
+    def log(self, row: Mapping[str, float]) -> None:
+        """Add a line to the log."""
+        new = not self.log_file.exists()
+        with self.log_file.open("a", newline="", encoding="utf-8") as file:
+            writer: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS)
+            if new:
+                writer.writeheader()
+            writer.writerow({name: format(value, ".6g") for name, value in row.items()})
+
+    def read_log(self) -> list[dict[str, float]]:
+        """The log's lines, without the values that a line lacks."""
+        if not self.log_file.exists():
+            return []
+        with self.log_file.open(newline="", encoding="utf-8") as file:
+            return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+
+    def cut_log(self, step: int) -> None:
+        """Drop lines at and after `step`, which a resumed run will write again."""
+        rows = [row for row in self.read_log() if row["step"] < step]
+        write_text(self.log_file, _as_csv(rows))
+
+
+def _as_csv(rows: Sequence[Mapping[str, float]]) -> str:
+    lines = [",".join(COLUMNS)]
+    lines += [",".join(format(row[name], ".6g") if name in row else "" for name in COLUMNS) for row in rows]
+    return "\n".join(lines) + "\n"
