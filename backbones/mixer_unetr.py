@@ -81,6 +81,8 @@ class MixerUNETR(nn.Module):
         super().__init__()
         encoder = encoder or Encoder()
         _check(stages, feature_size, spatial_dims, encoder, deep_supervision)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.stage_letters, self.feature_size = stages, feature_size
         self.multiple = encoder.patch**5
         f = feature_size
 

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
+from .classes import Classes, few, read_json
 from .nifti import read_labels, read_volume
 from .volume import Volume, reordered, same_grid
 
 SUFFIXES = (".nii.gz", ".nii")
 LABEL_ENDINGS = ("_labels", "_label", "_seg")
 CHANNEL = "_0000"  # nnU-Net's mark of the first channel
-TABLE = 65535  # label values up to here are looked up in a table
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,17 @@ def open_dataset(folder: Path | str) -> DataSet:
         raise FileNotFoundError(f"no such folder: {root}")
     description, named = root / "dataset.json", [root / "names.json", root / "label_names.json"]
     if description.is_file():
-        content = _json(description)
+        content = read_json(description)
         _check_one_channel(content, description)
         layout = _listed if "training" in content else _nnunet
         cases, test = layout(root, content, description)
-        classes = _Classes.read(content.get("labels"), description)
+        classes = Classes.read(content.get("labels"), description)
     else:
         cases, test = _recognised(root), []
         file = next((file for file in named if file.is_file()), None)
-        classes = _Classes.read(_json(file), file) if file else _Classes.found(cases)
+        classes = (
+            Classes.read(read_json(file), file) if file else Classes.found(case.label for case in cases if case.label)
+        )
     _check_cases(cases, root)
     return DataSet(root, tuple(cases), classes.names, classes.merge, classes.chosen, tuple(test))
 
@@ -123,76 +125,9 @@ def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tup
     labels = reordered(read_labels(case.label, assume=assume), like=image)
     try:
         same_grid(image, labels)
-        return image, _class_indices(labels.array, dataset)
+        return image, Classes(dataset.names, dataset.merge, dataset.unnamed_is_background).indices(labels.array)
     except ValueError as error:
         raise ValueError(f"case {case.name}: {error}") from error
-
-
-def _class_indices(labels: np.ndarray, dataset: DataSet) -> np.ndarray:
-    index_of = dataset.merge or {value: value for value in dataset.names}
-    values = np.unique(labels)
-    unknown = [value for value in values.tolist() if value not in index_of]
-    if unknown and not dataset.unnamed_is_background:
-        raise ValueError(f"label values {_few(unknown)} have no name; known are {_few(sorted(index_of), 20)}")
-    kept = np.uint8 if len(dataset.names) <= 256 else np.int16
-    indices = np.array([index_of.get(value, 0) for value in values.tolist()], kept)
-    if values[0] < 0 or values[-1] > TABLE:
-        return indices[np.searchsorted(values, labels)]
-    table = np.zeros(int(values[-1]) + 1, kept)
-    table[values] = indices
-    return table[labels]
-
-
-@dataclass(frozen=True)
-class _Classes:
-    """Names by class index; class index by file value, if they differ; whether some value lists chose among values."""
-
-    names: dict[int, str]
-    merge: dict[int, int] | None
-    chosen: bool = False
-
-    @classmethod
-    def read(cls, labels: object, file: Path) -> "_Classes":
-        if not isinstance(labels, Mapping) or not labels:
-            raise ValueError(f'{file}: no names of classes, such as {{"1": "spleen"}} or {{"spleen": 1}}')
-        entries = [_entry(key, value, file) for key, value in labels.items()]
-        return cls.of(entries, str(file), any(isinstance(value, list) for value in labels.values()))
-
-    @classmethod
-    def found(cls, cases: Iterable[Case]) -> "_Classes":
-        # where a voxel lies does not matter here, so a file of unknown orientation may pass
-        maps = (read_labels(case.label, assume="RAS").array for case in cases if case.label)
-        values = {value for labels in maps for value in np.unique(labels).tolist()}
-        return cls.of([(f"class {value}", [value]) for value in values - {0}], "label maps", chosen=False)
-
-    @classmethod
-    def of(cls, entries: list[tuple[str, list[int]]], origin: str, chosen: bool) -> "_Classes":
-        if not any(0 in values for _, values in entries):
-            entries = [("background", [0]), *entries]
-        # class indices follow the file where lists choose, and the values otherwise; background is first in both
-        entries = sorted(entries, key=lambda entry: (0 not in entry[1], *([] if chosen else entry[1])))
-        names: dict[int, str] = {}
-        merge: dict[int, int] = {}
-        for index, (name, values) in enumerate(entries):
-            if name in names.values():
-                raise ValueError(f"{origin}: the name {name!r} stands twice")
-            names[index] = name
-            for value in values:
-                if merge.setdefault(value, index) != index:
-                    raise ValueError(f"{origin}: value {value} is in {names[merge[value]]!r} and in {name!r}")
-        return cls(names, None if all(value == index for value, index in merge.items()) else merge, chosen)
-
-
-def _entry(key: str, value: object, file: Path) -> tuple[str, list[int]]:
-    """Name and file values of one entry, written either way round."""
-    name, given = (value, key) if isinstance(value, str) and not value.isdecimal() else (key, value)
-    listed = given if isinstance(given, list) else [given]
-    values = [int(item) for item in listed if type(item) is int or (isinstance(item, str) and item.isdecimal())]
-    if not values or len(values) < len(listed):
-        raise ValueError(f"{file}: {json.dumps({key: value})} is no name with a whole number or a list of them")
-    if name == "ignore":
-        raise ValueError(f"{file}: a class 'ignore' (voxels that nobody labelled) is not supported")
-    return str(name), values
 
 
 def _listed(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[Case]]:
@@ -205,7 +140,7 @@ def _listed(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[
         cases.append(Case(_stem(Path(image)), _image_file(root / image), root / label if label else None))
     missing = [path for case in cases for path in (case.image, case.label) if path and not path.is_file()]
     if missing:
-        raise FileNotFoundError(f"{file} lists files that are missing: {_few(missing)}")
+        raise FileNotFoundError(f"{file} lists files that are missing: {few(missing)}")
     test = [root / (entry["image"] if isinstance(entry, Mapping) else entry) for entry in content.get("test", [])]
     return cases, [Case(_stem(path), _image_file(path)) for path in test]
 
@@ -280,7 +215,7 @@ def _stem(path: Path) -> str:
 
 def _check_no_stray(stray: Iterable[str], folder: Path) -> None:
     if names := sorted(stray):
-        raise ValueError(f"{folder}: label maps without an image: {_few(names)}")
+        raise ValueError(f"{folder}: label maps without an image: {few(names)}")
 
 
 def _check_one_channel(content: Mapping, file: Path) -> None:
@@ -294,33 +229,7 @@ def _check_cases(cases: list[Case], root: Path) -> None:
         raise ValueError(f"no images in {root}: expected dataset.json, images/ and labels/, ct.nii.gz, or NAME.nii.gz")
     names = [case.name for case in cases]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"{root}: duplicate names of cases: {_few(twice)}")
+        raise ValueError(f"{root}: duplicate names of cases: {few(twice)}")
     bare = [case.name for case in cases if case.label is None]
     if 0 < len(bare) < len(cases):
-        raise ValueError(f"{root}: images without a label map: {_few(bare)}")
-
-
-def _json(file: Path) -> Mapping:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=_unique)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{file}: broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
-    if not isinstance(content, Mapping):
-        raise ValueError(f"{file}: expected an object in braces")
-    return content
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"duplicate names: {_few(sorted({key for key in keys if keys.count(key) > 1}))}")
-    return content
-
-
-def _few(items: Iterable[object], most: int = 5) -> str:
-    """The items in words, the first of them if there are many."""
-    words = [str(item) for item in items]
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+        raise ValueError(f"{root}: images without a label map: {few(bare)}")

@@ -1,0 +1,46 @@
+"""The command `fredholm`."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+import tyro
+
+from .console import note, quieten_libraries, show_warnings_as_lines
+from .convert import Convert
+from .demo import Demo
+from .info import Info
+from .segment import Segment
+
+Commands = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Segment, tyro.conf.subcommand("segment")]
+    | Annotated[Convert, tyro.conf.subcommand("convert")]
+    | Annotated[Info, tyro.conf.subcommand("info")]
+)
+DESCRIPTION = "Learned integral operators for three-dimensional medicine and science."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; what a user can mend is one line on stderr and exit code 1, Ctrl-C is exit code 130."""
+    quieten_libraries()
+    show_warnings_as_lines()
+    wanted = tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]]
+    command = tyro.cli(wanted, args=argv, prog="fredholm", description=DESCRIPTION)
+    try:
+        command.run()
+    except KeyboardInterrupt:
+        note("fredholm: stopped; what was finished is kept")
+        return 130
+    except (OSError, ValueError, FloatingPointError) as error:
+        note(f"fredholm: {' '.join(str(error).split())}")
+        return 1
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        note(f"fredholm: out of memory: {str(error).splitlines()[0] if str(error) else 'try a smaller --window'}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""From a data set and a few wishes to a plan and prepared cases."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from .dataset import Case, DataSet, read_case
+from .plan import Network, Plan, Preparation, Recipe
+from .prepare import fitting, prepare_image, prepare_labels
+from .resample import resampled_shape
+from .sampling import PreparedCase
+from .volume import Volume, canonical
+
+HELD_OUT_FROM = 5  # cases; with fewer all of them train, unless some are named
+SIDE = 32  # a window's sides are multiples of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What a user may ask for; None leaves the choice to the data.
+
+    Args:
+        network: Which network.
+        recipe: How to train; its window is the largest wanted.
+        validation: Names of the cases to hold out; empty holds out every fifth of five or more.
+        spacing_mm: Distance between voxels towards right, front and head.
+        window_hu: Range of Hounsfield units that is looked at.
+    """
+
+    network: Network = field(default_factory=Network)
+    recipe: Recipe = field(default_factory=Recipe)
+    validation: tuple[str, ...] | None = None
+    spacing_mm: tuple[float, float, float] | None = None
+    window_hu: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan with the cases it speaks of."""
+
+    plan: Plan
+    training: list[PreparedCase]
+    validation: list[PreparedCase]
+
+
+def plan_and_prepare(dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None) -> Prepared:
+    """Make the plan for a data set, and prepare its cases.
+
+    Args:
+        dataset: With label maps.
+        wishes: What is asked for.
+        tick: Is told the name of each case that was read.
+
+    Raises:
+        ValueError: No labels, a name that is no case, or files that do not fit together.
+    """
+    train, held_out = _split(dataset, wishes.validation)
+    read = {case.name: _read(dataset, case, tick) for case in [*train, *held_out]}
+    preparation = fitting([read[case.name] for case in train])
+    if wishes.spacing_mm is not None:
+        preparation = replace(preparation, spacing_mm=wishes.spacing_mm)
+    if wishes.window_hu is not None:
+        preparation = replace(preparation, window_hu=wishes.window_hu)
+    window = _window([read[case.name][0] for case in train], preparation, wishes.recipe.window)
+    plan = Plan(
+        names=dataset.names,
+        preparation=preparation,
+        network=wishes.network,
+        recipe=replace(wishes.recipe, window=window),
+        window=window,
+        data=_data(dataset.root, train, held_out),
+    )
+    return Prepared(plan, *_prepared(plan, read, train, held_out))
+
+
+def prepare_again(dataset: DataSet, plan: Plan, tick: Callable[[str], None] = lambda name: None) -> Prepared:
+    """Prepare the cases of a plan that is being resumed.
+
+    Raises:
+        ValueError: A case of the plan is no longer in the data set.
+    """
+    cases = {case.name: case for case in dataset.labelled}
+    names = [*plan.data["training"], *plan.data["validation"]]
+    missing = [name for name in names if name not in cases]
+    if missing:
+        raise ValueError(f"{dataset.root}: the run was planned with case {missing[0]!r}, which is not there any more")
+    train, held_out = ([cases[name] for name in plan.data[part]] for part in ("training", "validation"))
+    read = {case.name: _read(dataset, case, tick) for case in [*train, *held_out]}
+    return Prepared(plan, *_prepared(plan, read, train, held_out))
+
+
+def _split(dataset: DataSet, names: tuple[str, ...] | None) -> tuple[list[Case], list[Case]]:
+    cases = dataset.labelled
+    if names is None:
+        held_out = cases[::HELD_OUT_FROM] if len(cases) >= HELD_OUT_FROM else []
+    else:
+        known = {case.name: case for case in cases}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ValueError(f"no case {unknown[0]!r} in {dataset.root}; its cases are {', '.join(sorted(known))}")
+        held_out = [known[name] for name in names]
+    train = [case for case in cases if case not in held_out]
+    if not train:
+        raise ValueError(f"{dataset.root}: every case is held out for validation, none is left to train on")
+    return train, held_out
+
+
+def _read(dataset: DataSet, case: Case, tick: Callable[[str], None]) -> tuple[Volume, np.ndarray]:
+    volume, labels = read_case(dataset, case)
+    assert labels is not None
+    tick(case.name)
+    return volume, labels
+
+
+def _window(volumes: Sequence[Volume], preparation: Preparation, largest: Sequence[int]) -> tuple[int, int, int]:
+    """The largest window wanted, but along no axis more than the median scan needs."""
+    shapes = np.array([resampled_shape(canonical(volume), preparation.spacing_mm) for volume in volumes])
+    needed = np.ceil(np.median(shapes, axis=0) / SIDE).astype(int) * SIDE
+    i, j, k = (int(min(n, w)) for n, w in zip(needed, largest, strict=True))
+    return i, j, k
+
+
+def _prepared(
+    plan: Plan, read: dict[str, tuple[Volume, np.ndarray]], train: Sequence[Case], held_out: Sequence[Case]
+) -> tuple[list[PreparedCase], list[PreparedCase]]:
+    def one(case: Case) -> PreparedCase:
+        volume, labels = read[case.name]
+        image = prepare_image(volume, plan.preparation)
+        return PreparedCase.of(case.name, image, prepare_labels(labels, volume, image.shape[1:]))
+
+    return [one(case) for case in train], [one(case) for case in held_out]
+
+
+def _data(root: Path, train: Sequence[Case], held_out: Sequence[Case]) -> dict[str, object]:
+    return {
+        "folder": root.name,
+        "training": [case.name for case in train],
+        "validation": [case.name for case in held_out],
+    }

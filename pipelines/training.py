@@ -1,0 +1,268 @@
+"""Training: one visible loop on Lightning Fabric.
+
+What a run needs to go on exactly as if it had never stopped is saved with the weights: optimiser, running mean,
+random state and the number of the next step, from which patches and learning rate follow.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from ..backbones import ImplicitKernel
+from .augment import CTAugmentation
+from .devices import Precision, arithmetic
+from .losses import deeply_supervised
+from .plan import Plan, Recipe
+from .run import Run
+from .sampling import Patches, PreparedCase
+from .schedule import learning_rate
+from .scores import DiceTable, dice
+from .sliding import Tiling, label_volume
+
+LOG_EVERY = 10  # steps that one line of the log sums up
+CALIBRATION = 8  # steps that are timed to turn minutes into steps
+UNTIMED = 2  # of them, the first, which are slower
+
+
+class Progress(Protocol):
+    """Is told how training goes."""
+
+    def step(self, step: int, steps: int | None, loss: float) -> None:
+        """A step was taken; `steps` is None while not yet known."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        ...
+
+
+@dataclass
+class Trainer:
+    """Trains the network of a run.
+
+    Args:
+        run: The run; its plan has a recipe.
+        training: Cases that patches come from.
+        validation: Cases whose Dice is logged; may be empty.
+        progress: Is told how it goes.
+        fabric: Devices and precision.
+        workers: Processes that cut patches; 0 is this one.
+    """
+
+    run: Run
+    training: Sequence[PreparedCase]
+    validation: Sequence[PreparedCase]
+    progress: Progress
+    fabric: Fabric
+    workers: int = 0
+
+    model: nn.Module = field(init=False)
+    optimizer: torch.optim.Optimizer = field(init=False)
+    step: int = field(init=False, default=0)
+    mean: dict[str, Tensor] = field(init=False, default_factory=dict)
+    unlogged: list[float] = field(init=False, default_factory=list)
+    seconds: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        torch.manual_seed(self.recipe.seed)
+        model = self.plan.network.build(len(self.plan.names))
+        optimizer = torch.optim.AdamW(_groups(model, self.recipe.weight_decay), lr=self.recipe.learning_rate)
+        self.model, self.optimizer = cast("tuple", self.fabric.setup(model, optimizer))
+        if self.recipe.ema:
+            self.mean = {name: value.detach().clone() for name, value in self._weights().items()}
+
+    @property
+    def plan(self) -> Plan:
+        """The run's plan."""
+        return self.run.plan
+
+    @property
+    def recipe(self) -> Recipe:
+        """The run's recipe."""
+        assert self.plan.recipe is not None
+        return self.plan.recipe
+
+    def resume(self) -> None:
+        """Go on from the saved state.
+
+        Raises:
+            FileNotFoundError: Nothing was saved.
+        """
+        state = cast("dict", self.run.load_state())
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.mean = state["mean"]
+        self.step, self.unlogged, self.seconds = state["step"], state["unlogged"], state["seconds"]
+        torch.set_rng_state(state["random"])
+        self.run.cut_log(self.step)
+
+    def fit(self) -> DiceTable | None:
+        """Train to the last step, then validate and write the weights.
+
+        Returns:
+            Dice of the validation cases, None without any.
+
+        Raises:
+            FloatingPointError: The loss is no longer a number; the state saved before stays.
+            KeyboardInterrupt: After the state was saved.
+        """
+        started = time.monotonic() - self.seconds
+        try:
+            for batch in self._batches():
+                self._step(batch)
+                self.seconds = time.monotonic() - started
+                if self.validation and self._due(self.recipe.validate_every):
+                    self._log(dice=self.validate().casewise)
+                if self._due(self.recipe.save_every):
+                    self.save()
+        except KeyboardInterrupt:
+            self.save()
+            raise
+        table = self.validate() if self.validation else None
+        self._log(**({} if table is None else {"dice": table.casewise}))
+        self.save()
+        if self.fabric.is_global_zero:
+            self.run.save_weights(self.mean or self._weights())
+        return table
+
+    def settle_steps(self, minutes: float) -> None:
+        """Time a few steps, and set the number of steps that fill so many minutes.
+
+        The steps are real ones; what they learned is kept. Schedule and plan are drawn anew.
+        """
+        times = []
+        for batch in self._batches(CALIBRATION):
+            start = time.monotonic()
+            self._step(batch)
+            times.append(time.monotonic() - start)
+        each = sum(times[UNTIMED:]) / (CALIBRATION - UNTIMED)
+        self.seconds = sum(times)
+        steps = max(CALIBRATION + 1, CALIBRATION + int((60 * minutes - self.seconds) / each))
+        recipe = replace(
+            self.recipe, steps=steps, minutes=minutes, warm_up=min(self.recipe.warm_up, max(8, steps // 10))
+        )
+        self.run = self.run.replan(replace(self.plan, recipe=recipe))
+        self.progress.note(f"{each:.2f} s a step: {steps} steps in {minutes:g} minutes")
+
+    @torch.inference_mode()
+    def validate(self) -> DiceTable:
+        """Dice of each validation case and class, on the prepared grid, with the weights that would be written."""
+        kept = {name: value.clone() for name, value in self._weights().items()}
+        self.model.load_state_dict({**kept, **self.mean})
+        self.model.eval()
+        rows = {case.name: self._validate_one(case) for case in self.validation}
+        self.model.load_state_dict(kept)
+        self.model.train()
+        return DiceTable(rows, self.plan.names)
+
+    def save(self) -> None:
+        """Write what is needed to go on."""
+        if not self.fabric.is_global_zero:
+            return
+        self.run.save_state(
+            {
+                "model": self._weights(),
+                "optimizer": self.optimizer.state_dict(),
+                "mean": self.mean,
+                "step": self.step,
+                "unlogged": self.unlogged,
+                "seconds": self.seconds,
+                "random": torch.get_rng_state(),
+            }
+        )
+
+    def _batches(self, until: int | None = None) -> Iterator[list[tuple[Tensor, Tensor]]]:
+        """For each step its batches, as many as are accumulated; each device takes its own patches."""
+        recipe, world, rank = self.recipe, self.fabric.world_size, self.fabric.global_rank
+        last = (until or recipe.steps) * recipe.accumulate
+        low, high = self.plan.preparation.range
+        patches = Patches(
+            self.training,
+            recipe.window,
+            air=low,
+            foreground=recipe.foreground,
+            length=last * recipe.batch * world,
+            seed=recipe.seed,
+            augmentation=CTAugmentation(low, high),
+        )
+        numbers = [
+            (loop * world + rank) * recipe.batch + index
+            for loop in range(self.step * recipe.accumulate, last)
+            for index in range(recipe.batch)
+        ]
+        loader = DataLoader(patches, recipe.batch, sampler=numbers, num_workers=self.workers)
+        gathered: list[tuple[Tensor, Tensor]] = []
+        for batch in loader:
+            gathered.append(batch)
+            if len(gathered) == recipe.accumulate:
+                yield gathered
+                gathered = []
+
+    def _step(self, batches: Sequence[tuple[Tensor, Tensor]]) -> None:
+        recipe = self.recipe
+        rate = learning_rate(self.step, peak=recipe.learning_rate, warm_up=recipe.warm_up, steps=recipe.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        total = 0.0
+        for index, (image, labels) in enumerate(batches):
+            image, labels = self.fabric.to_device((image, labels))
+            with self.fabric.no_backward_sync(self.model, enabled=index < len(batches) - 1):  # pyright: ignore[reportArgumentType]
+                loss = deeply_supervised(self.model(image), labels) / len(batches)
+                self.fabric.backward(loss)
+            total += float(loss.detach())
+        if not total < float("inf"):
+            raise FloatingPointError(
+                f"the loss is {total} at step {self.step}: try a lower --learning-rate, or --precision 32-true"
+            )
+        self.fabric.clip_gradients(self.model, self.optimizer, max_norm=recipe.clip, error_if_nonfinite=False)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for name, value in (self._weights() if self.mean else {}).items():
+            self.mean[name].lerp_(value, 1 - recipe.ema) if value.is_floating_point() else self.mean[name].copy_(value)
+        self.step += 1
+        self.unlogged.append(total)
+        if self.step % LOG_EVERY == 0:
+            self._log()
+        self.progress.step(self.step, recipe.steps, total)
+
+    def _log(self, **values: float) -> None:
+        if not self.fabric.is_global_zero or not (self.unlogged or values):
+            return
+        recipe = self.recipe
+        rate = learning_rate(self.step - 1, peak=recipe.learning_rate, warm_up=recipe.warm_up, steps=recipe.steps)
+        row = {"step": self.step - 1, "lr": rate, "seconds": self.seconds, **values}
+        if self.unlogged:
+            row["loss"] = sum(self.unlogged) / len(self.unlogged)
+        self.unlogged = []
+        self.run.log(row)
+
+    def _due(self, every: int) -> bool:
+        return every > 0 and self.step % every == 0 and self.step < self.recipe.steps
+
+    def _weights(self) -> dict[str, Tensor]:
+        return self.model.state_dict()
+
+    def _validate_one(self, case: PreparedCase) -> dict[int, float]:
+        tiling = Tiling(window=self.plan.window, overlap=0.25)
+        precision = cast("Precision", self.recipe.precision)
+
+        def logits(window: Tensor) -> Tensor:
+            with arithmetic(self.fabric.device, precision):
+                return self.model(window.to(self.fabric.device))
+
+        labels = label_volume(case.image, logits, tiling, air=self.plan.preparation.range[0])
+        return dice(labels, case.labels.numpy(), [index for index in self.plan.names if index])
+
+
+def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Weight decay for matrices; none for norms, biases, and the kernels, whose weights are frequencies and widths."""
+    free = {id(weight) for part in model.modules() if isinstance(part, ImplicitKernel) for weight in part.parameters()}
+    decayed = [weight for weight in model.parameters() if weight.ndim > 1 and id(weight) not in free]
+    others = [weight for weight in model.parameters() if weight.ndim <= 1 or id(weight) in free]
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
