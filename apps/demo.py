@@ -117,8 +117,8 @@ class Demo:
         overlay = png_bytes(overlay_figure(own.array, maps[0], own.spacing_mm, run.plan.names, reference=maps[1]))
         rows = [*([run.plan.names[index], value] for index, value in row.items()), ["mean", scores.casewise]]
         how = (
-            f"{run.plan.network.stages}, feature size {run.plan.network.feature_size}, {recipe.steps} steps of one patch "
-            f"of {' x '.join(map(str, recipe.window))} voxels of {SPACING_MM[0]:g} mm, {recipe.precision}, on six bodies."
+            f"{run.plan.network.stages}, feature size {run.plan.network.feature_size}, {recipe.steps} steps, each on a "
+            f"patch of {' x '.join(map(str, recipe.window))} voxels of {SPACING_MM[0]:g} mm, from six bodies."
         )
         curve = png_bytes(training_figure(run.read_log()))
         return [

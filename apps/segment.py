@@ -182,8 +182,8 @@ def _tell(prepared: Prepared) -> None:
     low, high = plan.preparation.window_hu
     note(
         f"{len(prepared.training)} cases to train on, {len(prepared.validation)} held out, "
-        f"{len(plan.names) - 1} classes; spacing {spacing} mm, {low:g} to {high:g} HU, window {plan.window}, {plan.network.stages} "
-        f"with feature size {plan.network.feature_size}, {plan.recipe.precision}"
+        f"{len(plan.names) - 1} classes; spacing {spacing} mm, {low:g} to {high:g} HU, window {plan.window}, "
+        f"{plan.network.stages} with feature size {plan.network.feature_size}, {plan.recipe.precision}"
     )
 
 
