@@ -53,7 +53,12 @@ class _Conv(nn.Module):
         convolve = F.conv3d if x.ndim == 5 else F.conv2d
         if x.shape[1] == 1:
             x, weight = _with_zero_channel(x), F.pad(weight, (0, 0) * (x.ndim - 2) + (0, 1))
-        return convolve(x, weight.contiguous(memory_format=_layout(x.ndim - 2)), padding=self.conv.padding)
+        weight = weight.contiguous(memory_format=_layout(x.ndim - 2))
+        if x.device.type == "cpu" and x.ndim == 5 and x.shape[2] == 2:
+            # oneDNN's bfloat16 gradient by the weight reads memory that nobody wrote where the first axis has length 2.
+            with torch.autocast("cpu", enabled=False):
+                return convolve(x.float(), weight.float(), padding=self.conv.padding).to(x.dtype)
+        return convolve(x, weight, padding=self.conv.padding)
 
 
 def _layout(axes: int) -> torch.memory_format:

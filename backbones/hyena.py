@@ -24,6 +24,8 @@ from ..kernels import Boundary, Spectrum, fftconv, gate, spectrum
 from .implicit_kernel import ImplicitKernel
 from .registers import RegisterPool
 
+LARGE_KERNEL_BYTES = 64 << 20
+
 
 class Gates(Protocol):
     """What happens to q and k before the long convolution, and with v after it; all `(batch, *grid, dim)`."""
@@ -168,10 +170,10 @@ class HyenaND(nn.Module):
         return self.out(self.gates.outer(h.movedim(1, -1), v))
 
     def _long(self, u: Tensor, condition: Tensor | None) -> Tensor:
-        """The long convolution. For gradients the kernel, eight times the grid, is made again and not kept."""
-        if torch.is_grad_enabled():
+        """The long convolution. For gradients a large kernel, eight times the grid, is made again and not kept."""
+        if torch.is_grad_enabled() and 4 * u.shape[1] * math.prod(self._taps(u.shape[2:])) > LARGE_KERNEL_BYTES:
             return checkpoint(self._convolve, u, condition, use_reentrant=False, preserve_rng_state=False)
-        if condition is None and u.dtype != torch.float64:
+        if not torch.is_grad_enabled() and condition is None and u.dtype != torch.float64:
             return fftconv(u, self._keep(u.shape[2:]), boundary=self.boundary, shortcut=self.shortcut)
         return self._convolve(u, condition)
 
