@@ -1,5 +1,6 @@
 """What a person sees while they wait: progress and notes on stderr, results on stdout."""
 
+import logging
 import math
 import sys
 import warnings
@@ -31,6 +32,7 @@ def quieten_libraries() -> None:
     for category in (FutureWarning, DeprecationWarning):
         warnings.simplefilter("ignore", category)
     warnings.filterwarnings("ignore", module=r"(torch|monai|lightning_fabric)\b")
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
 
 
 @contextmanager

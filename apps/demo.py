@@ -26,9 +26,9 @@ from .console import bar, note, result
 from .report import Picture, Section, Table, write_report
 from .segment import dice_table, train
 
-SPACING_MM = (5.0, 5.0, 5.0)  # coarse enough that one window holds a body
-WINDOW = (64, 64, 64)
-FEATURE_SIZE = 12
+SPACING_MM = (5.0, 5.0, 5.0)  # coarse enough that a window of 32 voxels holds an organ and what surrounds it
+WINDOW = (32, 32, 32)
+FEATURE_SIZE = 24
 
 NEXT = """What to type for your own scans:
   fredholm segment train DATA -o RUN --minutes 60    DATA: images/*.nii.gz and labels/*.nii.gz, or an MSD data set
@@ -78,7 +78,13 @@ class Demo:
     def _train(self, data: Path, folder: Path) -> Run:
         device = pick_device()
         recipe = Recipe(
-            window=WINDOW, learning_rate=2e-3, precision=best_precision(device), seed=self.seed, save_every=0, ema=0.98
+            window=WINDOW,
+            batch=2,
+            learning_rate=1e-3,
+            ema=0.98,
+            precision=best_precision(device),
+            save_every=0,
+            seed=self.seed,
         )
         wishes = Wishes(
             network=Network(stages=self.stages, feature_size=FEATURE_SIZE),
