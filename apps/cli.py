@@ -1,7 +1,10 @@
 """The command `fredholm`."""
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import torch
@@ -29,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]]
     command = tyro.cli(wanted, args=argv, prog="fredholm", description=DESCRIPTION)
     try:
-        command.run()
+        with _terminated_like_ctrl_c():
+            command.run()
     except KeyboardInterrupt:
         note("fredholm: stopped; what was finished is kept")
         return 130
@@ -40,6 +44,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         note(f"fredholm: out of memory: {str(error).splitlines()[0] if str(error) else 'try a smaller --window'}")
         return 1
     return 0
+
+
+@contextmanager
+def _terminated_like_ctrl_c() -> Iterator[None]:
+    """Let a polite kill, as clusters send it before the time is up, save the state as Ctrl-C does."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ class Demo:
         own = canonical(scan)
         maps = [canonical(reordered(volume, like=scan)).array.astype(np.int64) for volume in (labels, truth)]
         overlay = png_bytes(overlay_figure(own.array, maps[0], own.spacing_mm, run.plan.names, reference=maps[1]))
+        (self.output / "overlay.png").write_bytes(overlay)
         rows = [*([run.plan.names[index], value] for index, value in row.items()), ["mean", scores.casewise]]
         how = (
             f"{run.plan.network.stages}, feature size {run.plan.network.feature_size}, {recipe.steps} steps, each on a "

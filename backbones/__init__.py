@@ -1,7 +1,7 @@
 """Layers and networks: what has parameters."""
 
 from .hyena import HyenaND, ProductGates, ShortConvolution, UnitGates
-from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, StepCoordinates, UnitCoordinates
+from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
 from .mixer_unetr import Encoder, MixerUNETR
 from .monai_weights import MonaiOptions, from_monai
 from .registers import RegisterPool, Registers
@@ -22,6 +22,7 @@ __all__ = [
     "Registers",
     "ResidualBlock",
     "ShortConvolution",
+    "Siren",
     "StepCoordinates",
     "UnitCoordinates",
     "UnitGates",

@@ -96,23 +96,41 @@ class Film(nn.Module):
         return self.last(nn.functional.gelu(self.hidden(condition))).unflatten(-1, self.shape)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Siren:
+    """The network of sines.
+
+    Args:
+        width: Width of the hidden layers; a multiple of `bands`.
+        hidden: Number of hidden layers after the first, each modulated by FiLM where there is one.
+        frequencies: Lowest and highest frequency in cycles per unit of the coordinates, omega_0.
+        bands: Blocks of frequencies, spaced linearly.
+    """
+
+    width: int = 32
+    hidden: int = 2
+    frequencies: tuple[float, float] = (1.0, 12.0)
+    bands: int = 4
+
+    def __post_init__(self) -> None:
+        if self.width % self.bands:
+            raise ValueError(f"width {self.width} must be a multiple of the number of bands {self.bands}")
+
+
 class ImplicitKernel(nn.Module):
     """A SIREN joint over the axes, times a window, one filter for each channel.
 
     First-layer weights are U(-1/sqrt(axes), 1/sqrt(axes)), which gives the angle a variance of 1/9 whatever the number
-    of axes, times 2 pi and the frequency of their row. Frequencies come in `bands` blocks, spaced linearly, and hidden
-    layers start block-diagonal, so that the bands stay apart at first. At the start each channel's kernel has about
-    unit energy on the grid that `step` stands for.
+    of axes, times 2 pi and the frequency of their row. Hidden layers start block-diagonal, so that the bands of
+    frequencies stay apart at first. At the start each channel's kernel has about unit energy on the grid that `step`
+    stands for.
 
     Args:
         channels: Channels of the kernel.
         axes: Axes of the grid, 1 to 3.
-        width: Width of the hidden layers; a multiple of `bands`.
-        hidden: Number of hidden layers after the first, each modulated by FiLM.
-        frequencies: Lowest and highest frequency in cycles per unit of the coordinates, omega_0.
-        bands: Blocks of frequencies.
+        siren: The network of sines.
         step: Distance of neighbouring taps in the coordinates on the grid meant to be usual; 1/31 for a grid of 32.
-        coordinates: Where the taps lie.
+        coordinates: Where the taps lie; `UnitCoordinates` by default.
         condition: Width of a condition that makes the kernel depend on the input; None for a static kernel.
     """
 
@@ -121,29 +139,25 @@ class ImplicitKernel(nn.Module):
         channels: int,
         axes: int,
         *,
-        width: int = 32,
-        hidden: int = 2,
-        frequencies: tuple[float, float] = (1.0, 12.0),
-        bands: int = 4,
+        siren: Siren | None = None,
         step: float = 1 / 31,
         coordinates: Coordinates | None = None,
         condition: int | None = None,
     ) -> None:
         super().__init__()
-        if width % bands:
-            raise ValueError(f"width {width} must be a multiple of the number of bands {bands}")
+        siren = siren or Siren()
         self.coordinates = coordinates or UnitCoordinates()
-        self.first = nn.Linear(axes, width)
-        self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(hidden))
-        self.last = nn.Linear(width, channels)
+        self.first = nn.Linear(axes, siren.width)
+        self.hidden = nn.ModuleList(nn.Linear(siren.width, siren.width) for _ in range(siren.hidden))
+        self.last = nn.Linear(siren.width, channels)
         self.window: GaussianWindow | None = GaussianWindow(channels, axes, step=step)
-        self.film = None if condition is None else Film(condition, hidden, width)
-        self._start(frequencies, bands, step)
+        self.film = None if condition is None else Film(condition, siren.hidden, siren.width)
+        self._start(siren, step)
 
     @torch.no_grad()
-    def _start(self, frequencies: tuple[float, float], bands: int, step: float) -> None:
-        width, axes = self.first.weight.shape
-        omega = torch.linspace(*frequencies, bands).repeat_interleave(width // bands)
+    def _start(self, siren: Siren, step: float) -> None:
+        width, bands, axes = siren.width, siren.bands, self.first.in_features
+        omega = torch.linspace(*siren.frequencies, bands).repeat_interleave(width // bands)
         self.first.weight.uniform_(-1 / math.sqrt(axes), 1 / math.sqrt(axes)).mul_(2 * math.pi * omega[:, None])
         nn.init.zeros_(self.first.bias)
         block = torch.block_diag(*[torch.ones(width // bands, width // bands)] * bands)

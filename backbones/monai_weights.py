@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..kernels import Boundary
 from .hyena import HyenaND, ProductGates, ShortConvolution, half_grid, whole_grid
-from .implicit_kernel import ImplicitKernel, StepCoordinates
+from .implicit_kernel import ImplicitKernel, Siren, StepCoordinates
 from .mixer_unetr import Encoder, MixerUNETR
 from .registers import RegisterPool
 from .stages import Hyena, WindowAttention
@@ -224,9 +224,8 @@ def _hyena(state: Mapping[str, Tensor], options: MonaiOptions) -> Hyena:
     taps = state[prefix + "short_conv.weight"].shape[-1]
 
     def mixer(dim: int, boundary: Sequence[Boundary], pool: RegisterPool | None) -> nn.Module:
-        kernel = ImplicitKernel(
-            dim, len(boundary), width=width, hidden=hidden, bands=1, step=step, coordinates=StepCoordinates(step)
-        )
+        siren = Siren(width=width, hidden=hidden, bands=1)
+        kernel = ImplicitKernel(dim, len(boundary), siren=siren, step=step, coordinates=StepCoordinates(step))
         return HyenaND(
             dim,
             boundary,

