@@ -13,7 +13,9 @@ from fredholm.backbones import (
     ProductGates,
     RegisterPool,
     ShortConvolution,
+    Siren,
     UnitGates,
+    hyena,
 )
 from fredholm.backbones.hyena import half_grid, whole_grid
 from fredholm.kernels import fftconv
@@ -21,7 +23,8 @@ from fredholm.kernels.fftconv.reference import fftconv_reference
 from torch import nn
 
 GRIDS = {1: (9,), 2: (5, 6), 3: (4, 3, 5)}
-MIXED = [boundary for axes in (1, 2, 3) for boundary in itertools.product(("zero", "periodic"), repeat=axes)]
+MIXED = [boundary for axes in (1, 2) for boundary in itertools.product(("zero", "periodic"), repeat=axes)]
+MIXED += [("zero",) * 3, ("periodic", "zero", "periodic")]
 
 every_boundary = pytest.mark.parametrize("boundary", MIXED, ids="-".join)
 
@@ -41,7 +44,7 @@ def perturbed(module, size=0.1):
 
 def mixer(boundary, dim=6, *, registers=0, **parts) -> HyenaND:
     axes = len(boundary)
-    kernel = ImplicitKernel(dim, axes, width=8, step=1 / 5, condition=dim if registers else None)
+    kernel = ImplicitKernel(dim, axes, siren=Siren(width=8), step=1 / 5, condition=dim if registers else None)
     pool = RegisterPool(registers) if registers else None
     return perturbed(HyenaND(dim, boundary, kernel, pool=pool, **parts))
 
@@ -107,6 +110,28 @@ def test_gradients_equal_the_formulas(registers) -> None:
     formula(exact, x.double()).backward(dy.double())
     for (name, ours), theirs in zip(m.named_parameters(), exact.parameters(), strict=True):
         assert_close(ours.grad, theirs.grad, 1e-4), name
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("registers", [0, 3])
+def test_a_large_kernel_is_made_again_with_the_same_gradients(registers, autocast, monkeypatch) -> None:
+    boundary = ("zero", "periodic")
+    m, x = mixer(boundary, registers=registers), inputs(boundary)
+    calls = []
+    sample = ImplicitKernel.forward
+    monkeypatch.setattr(ImplicitKernel, "forward", lambda *args: calls.append(1) or sample(*args))
+    found = []
+    for bytes_ in (hyena.LARGE_KERNEL_BYTES, 0):
+        monkeypatch.setattr(hyena, "LARGE_KERNEL_BYTES", bytes_)
+        leaf = x.clone().requires_grad_()
+        m.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            y = m(leaf)
+        y.square().sum().backward()
+        found.append([y.detach(), leaf.grad, *(parameter.grad for parameter in m.parameters())])
+    assert len(calls) == 1 + 2
+    for kept, again in zip(*found, strict=True):
+        assert torch.equal(kept, again)
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from fredholm.backbones import Film, GaussianWindow, ImplicitKernel, StepCoordinates, UnitCoordinates
+from fredholm.backbones import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
 
 CPU = torch.device("cpu")
 AXES = (1, 2, 3)
@@ -25,7 +25,7 @@ def perturbed(module, size=0.1):
 
 @pytest.mark.parametrize("axes", AXES)
 def test_first_angles_have_a_variance_of_one_ninth_on_any_number_of_axes(axes) -> None:
-    kernel = ImplicitKernel(1, axes, width=4096, hidden=0, bands=1, frequencies=(3.0, 3.0))
+    kernel = ImplicitKernel(1, axes, siren=Siren(width=4096, hidden=0, bands=1, frequencies=(3.0, 3.0)))
     positions = 2 * torch.rand(1000, axes) - 1
     angles = positions @ kernel.first.weight.detach().T / (2 * math.pi * 3.0)
     assert angles.var().item() == pytest.approx(1 / 9, rel=0.05)
@@ -34,13 +34,13 @@ def test_first_angles_have_a_variance_of_one_ninth_on_any_number_of_axes(axes) -
 
 @pytest.mark.parametrize("axes", AXES)
 def test_frequencies_come_in_bands_spaced_linearly(axes) -> None:
-    kernel = ImplicitKernel(1, axes, width=4000, hidden=0, bands=4, frequencies=(1.0, 10.0))
+    kernel = ImplicitKernel(1, axes, siren=Siren(width=4000, hidden=0, bands=4, frequencies=(1.0, 10.0)))
     highest = kernel.first.weight.detach().abs().view(4, -1).amax(1) * math.sqrt(axes) / (2 * math.pi)
     assert_close(highest, torch.tensor([1.0, 4.0, 7.0, 10.0]), 0.01)
 
 
 def test_hidden_layers_start_block_diagonal() -> None:
-    kernel = ImplicitKernel(3, 2, width=24, hidden=3, bands=4)
+    kernel = ImplicitKernel(3, 2, siren=Siren(width=24, hidden=3, bands=4))
     inside = torch.block_diag(*[torch.ones(6, 6)] * 4).bool()
     assert len(kernel.hidden_layers) == 3
     for layer in kernel.hidden_layers:
@@ -208,7 +208,7 @@ def test_step_coordinates_keep_the_extent_in_taps(axes) -> None:
 @pytest.mark.parametrize("hidden", [0, 1, 2])
 def test_axes_may_differ_in_length(hidden) -> None:
     with torch.no_grad():
-        assert ImplicitKernel(4, 3, hidden=hidden)((3, 8, 1)).shape == (1, 4, 3, 8, 1)
+        assert ImplicitKernel(4, 3, siren=Siren(hidden=hidden))((3, 8, 1)).shape == (1, 4, 3, 8, 1)
 
 
 @pytest.mark.parametrize("condition", [None, 5])
@@ -247,7 +247,7 @@ def test_works_without_a_window() -> None:
 
 def test_says_what_does_not_fit() -> None:
     with pytest.raises(ValueError, match="width 30 must be a multiple of the number of bands 4"):
-        ImplicitKernel(4, 2, width=30, bands=4)
+        Siren(width=30, bands=4)
     words = "a static kernel takes no condition, and one made with `condition` needs it"
     with pytest.raises(ValueError, match=words):
         ImplicitKernel(4, 2)((3, 3), torch.zeros(1, 5))

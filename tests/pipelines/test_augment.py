@@ -55,7 +55,7 @@ def test_the_same_random_numbers_give_the_same_patch_whatever_came_before() -> N
 
 
 def test_neither_torchs_nor_numpys_own_random_state_is_touched_or_used() -> None:
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002 (the very state that is looked at)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
     first = [varied(number)[0] for number in range(10)]
     torch.testing.assert_close(torch.get_rng_state(), before[0], rtol=0, atol=0)
     np.testing.assert_array_equal(np.random.get_state()[1], before[1])

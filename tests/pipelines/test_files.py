@@ -24,6 +24,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+def fail_half_way(path: Path, error: BaseException) -> None:
+    with replacing(path) as beside:
+        beside.write_text("half")
+        raise error
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -65,9 +71,8 @@ def test_after_any_error_all_is_as_before(tmp_path: Path, error: BaseException, 
     path = tmp_path / "a.txt"
     if earlier is not None:
         path.write_text(earlier)
-    with pytest.raises(type(error)), replacing(path) as beside:
-        beside.write_text("half")
-        raise error
+    with pytest.raises(type(error)):
+        fail_half_way(path, error)
     assert names(tmp_path) == ([] if earlier is None else ["a.txt"])
     assert earlier is None or path.read_text() == earlier
 

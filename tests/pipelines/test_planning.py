@@ -42,9 +42,7 @@ def wish(**changes) -> Wishes:
     return Wishes(**{**vars(WISHES), **changes})
 
 
-@pytest.mark.parametrize(
-    ("count", "held_out"), [(1, []), (4, []), (5, ["case_0"]), (7, ["case_0", "case_5"])]
-)
+@pytest.mark.parametrize(("count", "held_out"), [(1, []), (4, []), (5, ["case_0"]), (7, ["case_0", "case_5"])])
 def test_every_fifth_of_five_or_more_cases_is_held_out(tmp_path: Path, count: int, held_out: list[str]) -> None:
     found = plan_and_prepare(data(tmp_path, count), WISHES)
     assert [case.name for case in found.validation] == held_out

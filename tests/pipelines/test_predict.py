@@ -54,8 +54,11 @@ def untrained(plan: Plan = PLAN) -> nn.Module:
     model = plan.network.build(len(plan.names)).eval()
     with torch.inference_mode():
         logits = model(prepare_image(scan((32, 32, 32), (1, 1, 2)), plan.preparation)[None])
-        bias = next(weight for name, weight in reversed(list(model.named_parameters())) if name.startswith("head") and
-                    weight.ndim == 1)
+        bias = next(
+            weight
+            for name, weight in reversed(list(model.named_parameters()))
+            if name.startswith("head") and weight.ndim == 1
+        )
         bias -= logits.mean((0, 2, 3, 4))
     return model
 
@@ -138,7 +141,7 @@ def test_scans_smaller_than_the_window_work(predictor: Predictor, shape) -> None
 def test_where_nothing_is_resampled_a_threshold_stays_where_it_was() -> None:
     given = Volume(np.where(scan().array > 60, 260, -160).astype(np.float32), np.diag((1.0, 1.0, 2.0, 1.0)))
     found = Predictor(PLAN, Greater(), CPU, "32-true").label(given)
-    np.testing.assert_array_equal(found, np.where(given.array > 0, 1, 0))
+    np.testing.assert_array_equal(found, np.where(given.array > 0, 2, 0))
 
 
 def test_the_overlap_is_a_share_of_a_window() -> None:

@@ -147,9 +147,7 @@ def test_weights_that_are_something_else_are_named(run: Run) -> None:
     ],
     ids=["letters", "width", "classes"],
 )
-def test_weights_of_another_network_are_refused_on_one_line(
-    run: Run, weights: dict[str, Tensor], other: Plan
-) -> None:
+def test_weights_of_another_network_are_refused_on_one_line(run: Run, weights: dict[str, Tensor], other: Plan) -> None:
     run.save_weights(weights)
     with pytest.raises(ValueError, match=f"{run.weights_file} does not fit plan.yaml: .+") as caught:
         run.replan(other).load_model()
@@ -291,6 +289,14 @@ def test_lines_from_a_step_on_are_cut(run: Run) -> None:
     assert run.log_file.read_text().splitlines() == before[:3]  # what stays is not rewritten in other digits
     run.log({"step": 29, "loss": 0.1})
     assert [row["step"] for row in run.read_log()] == [9, 19, 29]
+
+
+@pytest.mark.xfail(strict=True, reason="log ends its lines in CRLF as csv does, cut_log writes them anew with LF")
+def test_cutting_nothing_changes_no_byte(run: Run) -> None:
+    run.log({"step": 9, "loss": 1.0})
+    before = run.log_file.read_bytes()
+    run.cut_log(100)
+    assert run.log_file.read_bytes() == before
 
 
 @pytest.mark.parametrize("step", [0, 100])

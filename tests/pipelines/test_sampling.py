@@ -92,9 +92,7 @@ def test_classes_are_drawn_evenly_however_large_they_are() -> None:
     labels[:20] = 1  # 46080 voxels
     labels[30, 10:12, 10:12] = 2  # 4
     labels[45, 40, 40] = 5  # 1, and a gap before it
-    given = patches(
-        [PreparedCase.of("a", labels[None].float(), labels)], (4, 4, 4), foreground=1.0, length=600
-    )
+    given = patches([PreparedCase.of("a", labels[None].float(), labels)], (4, 4, 4), foreground=1.0, length=600)
     held = [set(given[n][1].unique().tolist()) for n in range(600)]
     for index in (1, 2, 5):
         assert np.mean([index in values for values in held]) == pytest.approx(1 / 3, abs=0.06)
@@ -110,8 +108,10 @@ def test_a_labelled_voxel_may_lie_anywhere_in_its_patch() -> None:
 
 
 def test_every_case_is_drawn() -> None:
-    given = patches([PreparedCase.of(str(n), torch.full((1, 9, 9, 9), float(n)), torch.zeros(9, 9, 9).byte())
-                     for n in range(4)], length=100)
+    given = patches(
+        [PreparedCase.of(str(n), torch.full((1, 9, 9, 9), float(n)), torch.zeros(9, 9, 9).byte()) for n in range(4)],
+        length=100,
+    )
     assert {float(given[n][0].mean()) for n in range(100)} == {0.0, 1.0, 2.0, 3.0}
 
 

@@ -217,9 +217,7 @@ def test_when_slices_are_averaged_only_those_in_reach_are_kept(monkeypatch) -> N
     assert max(waiting) <= 2 * (9 + 1)  # those of one slice of the result, and of the next
 
 
-@given(
-    st.tuples(*[st.integers(1, 90)] * 3), st.tuples(*[st.integers(1, 40)] * 3), st.floats(0, 1, exclude_max=True)
-)
+@given(st.tuples(*[st.integers(1, 90)] * 3), st.tuples(*[st.integers(1, 40)] * 3), st.floats(0, 1, exclude_max=True))
 @settings(max_examples=300, deadline=None)
 def test_windows_cover_every_voxel_and_do_not_leave_the_volume(shape, window, overlap) -> None:
     padded = [max(n, w) for n, w in zip(shape, window, strict=True)]

@@ -199,7 +199,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_state_and_cuts_the_log(tmp_
 
 @pytest.mark.usefixtures("small")
 def test_a_run_without_a_state_cannot_be_resumed(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="state/last.pt is missing"):
+    with pytest.raises(FileNotFoundError, match=r"state/last\.pt is missing"):
         trainer(tmp_path / "run").resume()
 
 
@@ -251,6 +251,24 @@ def test_a_stop_during_validation_goes_on_as_if_it_never_had(tmp_path: Path, mon
     saved = Run.open(tmp_path / "halves").load_state()["model"]
     for name, tensor in saved.items():  # pyright: ignore[reportAttributeAccessIssue]
         torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=FileNotFoundError,
+    reason="the last validation runs before the state is saved and outside the try: a stop or an error there loses all",
+)
+@pytest.mark.usefixtures("small")
+def test_a_stop_during_the_last_validation_loses_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping = trainer(tmp_path / "run")
+
+    def stop(_: PreparedCase) -> dict[int, float]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stopping, "_validate_one", stop)
+    with pytest.raises(KeyboardInterrupt):
+        stopping.fit()
+    assert Run.open(tmp_path / "run").load_state()["step"] == RECIPE.steps
 
 
 @pytest.mark.xfail(strict=True, reason="the step is saved as taken, so a resumed run leaves its due validation out")
@@ -320,9 +338,7 @@ def clone(model: nn.Module) -> dict[str, Tensor]:
 
 
 @pytest.mark.usefixtures("small")
-def test_accumulation_makes_one_optimiser_step_of_two_patches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accumulation_makes_one_optimiser_step_of_two_patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = {}
     for name, recipe in {
         "one": replace(RECIPE, batch=1, accumulate=2, steps=6),
@@ -538,12 +554,10 @@ def test_the_real_network_trains_with_registers_and_coarser_levels_in_bfloat16(t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stages", ["HHAA", "HHHH"])
-def test_the_loss_falls_and_the_balls_are_found(tmp_path: Path, stages: str) -> None:
-    recipe = Recipe(window=(32, 32, 32), steps=60, learning_rate=4e-3, warm_up=5, save_every=0)
+def test_the_loss_falls_and_the_balls_are_found(tmp_path: Path) -> None:
+    recipe = Recipe(window=(32, 32, 32), steps=40, learning_rate=4e-3, warm_up=5, save_every=0)
     watcher = Watcher()
-    network = Network(stages=stages, feature_size=12)
-    table = trainer(tmp_path / "run", recipe, watcher=watcher, network=network, side=32).fit()
+    table = trainer(tmp_path / "run", recipe, watcher=watcher, network=REAL, side=32).fit()
     assert np.mean(watcher.losses[-10:]) < 0.5 * np.mean(watcher.losses[:5])
     assert table is not None
     assert table.casewise > 0.8
