@@ -10,6 +10,7 @@ from typing import Annotated
 import torch
 import tyro
 
+from ..pipelines.run import first_line
 from .console import note, quieten_libraries, show_warnings_as_lines
 from .convert import Convert
 from .demo import Demo
@@ -40,10 +41,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, FloatingPointError) as error:
         note(f"fredholm: {' '.join(str(error).split())}")
         return 1
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        note(f"fredholm: out of memory: {str(error).splitlines()[0] if str(error) else 'try a smaller --window'}")
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        note(f"fredholm: out of memory: {first_line(error) if str(error) else 'try a smaller --window'}")
         return 1
     return 0
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """On a CPU PyTorch raises a plain RuntimeError, which its words alone tell apart."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 @contextmanager

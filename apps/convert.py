@@ -1,6 +1,5 @@
 """`fredholm convert`: networks that others trained become runs."""
 
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +13,7 @@ from torch import Tensor
 from ..backbones import MonaiOptions, from_monai
 from ..pipelines.classes import Classes
 from ..pipelines.plan import Network, Plan, Preparation
-from ..pipelines.run import Run
+from ..pipelines.run import Run, first_line
 from .console import note, result
 
 WRAPPERS = ("state_dict", "model", "model_state_dict", "net", "network_weights")
@@ -111,11 +110,13 @@ def read_state(path: Path) -> dict[str, Tensor]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except SafetensorError as error:
         raise ValueError(f"{path} is no safetensors file: {error}") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise ValueError(f"{path} is no checkpoint of plain tensors: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # unpickling a damaged file may raise anything
+        raise ValueError(f"{path} is no checkpoint of plain tensors: {first_line(error)}") from None
     while isinstance(content, dict):
-        state = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
-        if state:
-            return state
-        content = next((content[key] for key in WRAPPERS if key in content), None)
+        inner = next((content[key] for key in WRAPPERS if isinstance(content.get(key), dict)), None)
+        if inner is None:
+            state = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
+            if state:
+                return state
+        content = inner
     raise ValueError(f"{path} holds no state dict")

@@ -124,8 +124,8 @@ class Demo:
         (self.output / "overlay.png").write_bytes(overlay)
         rows = [*([run.plan.names[index], value] for index, value in row.items()), ["mean", scores.casewise]]
         how = (
-            f"{run.plan.network.stages}, feature size {run.plan.network.feature_size}, {recipe.steps} steps, each on a "
-            f"patch of {' x '.join(map(str, recipe.window))} voxels of {SPACING_MM[0]:g} mm, from six bodies."
+            f"{run.plan.network.stages}, feature size {run.plan.network.feature_size}, {recipe.steps} steps of two "
+            f"patches of {' x '.join(map(str, recipe.window))} voxels of {SPACING_MM[0]:g} mm, from six bodies."
         )
         curve = png_bytes(training_figure(run.read_log()))
         return [

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ from ..pipelines.classes import Classes
 from ..pipelines.dataset import open_dataset
 from ..pipelines.devices import best_precision, pick_device
 from ..pipelines.files import write_text
-from ..pipelines.nifti import read_labels, read_volume, write_labels
+from ..pipelines.nifti import check_target, read_labels, read_volume, write_labels
 from ..pipelines.plan import Network, Recipe
 from ..pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
 from ..pipelines.predict import Predictor
@@ -97,9 +97,6 @@ class Train:
     device: str = "auto"
     """auto, cpu, cuda."""
 
-    devices: int = 1
-    """Number of GPUs or of CPU processes."""
-
     workers: int = 0
     """Processes that cut and vary patches; 0 is the training process itself."""
 
@@ -107,7 +104,7 @@ class Train:
     """Of weights, patches and augmentation; the same seed on a CPU gives the same weights, bit for bit."""
 
     resume: bool = False
-    """Go on with the run in RUN as it was planned; other options but device, minutes and epochs are taken from it."""
+    """Go on with the run in RUN as it was planned; --epochs N makes it longer, other options are the run's."""
 
     def run(self) -> None:
         """Train."""
@@ -117,7 +114,7 @@ class Train:
         dataset = open_dataset(self.data)
         with bar("reading cases", len(dataset.labelled)) as reading:
             if self.resume:
-                run = Run.open(self.output)
+                run = self._longer(Run.open(self.output))
                 prepared = prepare_again(dataset, run.plan, reading.tick)
             else:
                 prepared = plan_and_prepare(dataset, self._wishes(device.type), reading.tick)
@@ -125,14 +122,19 @@ class Train:
         _tell(prepared)
         recipe = run.plan.recipe
         assert recipe is not None
-        fabric = Fabric(accelerator=device.type, devices=self.devices, precision=recipe.precision)
-        fabric.launch()
+        fabric = Fabric(accelerator=device.type, devices=1, precision=recipe.precision)
         with bar("training") as progress:
             trainer = Trainer(run, prepared.training, prepared.validation, progress, fabric, self.workers)
             scores = train(trainer, minutes=self.minutes, resume=self.resume)
         if scores is not None:
             result(dice_table(scores))
         result(str(self.output))
+
+    def _longer(self, run: Run) -> Run:
+        """The run with as many epochs as asked for; the schedule is drawn anew to end there."""
+        if self.epochs is None or run.plan.recipe is None:
+            return run
+        return run.replan(replace(run.plan, recipe=replace(run.plan.recipe, steps=EPOCH * self.epochs)))
 
     def _wishes(self, kind: str) -> Wishes:
         large = kind == "cuda"
@@ -225,6 +227,8 @@ class Predict:
         """Label every scan; a failed one is told, and the others are done all the same."""
         reuse_host_memory()
         jobs = list(_jobs(self.input, self.output))
+        for _, labels in jobs:
+            check_target(labels)
         run = Run.open(self.run_folder)
         predictor = Predictor.of(run, device=self.device, precision=self.precision, overlap=self.overlap)
         for remark in run.plan.notes:

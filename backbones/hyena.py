@@ -69,7 +69,8 @@ class ProductGates(nn.Module):
 
     def inner(self, q: Tensor, k: Tensor) -> Tensor:
         """The convolution's input."""
-        u = (self.q_norm(q) * self.k_norm(k)).float()
+        u = self.q_norm(q) * self.k_norm(k)
+        u = u if u.dtype == torch.float64 else u.float()
         dims = tuple(range(1, u.ndim))
         variance, mean = torch.var_mean(u, dims, correction=0, keepdim=True)
         u = (u - mean) * torch.rsqrt(variance + self.norm.eps)
@@ -115,8 +116,8 @@ def _wrap(x: Tensor, reach: int, axis: int) -> Tensor:
 
 
 def whole_grid(samples: int, boundary: Boundary) -> int:
-    """Taps that let every voxel meet every other: 2 n - 1 with zeros outside, half of that where it wraps."""
-    return 2 * samples - 1 if boundary == "zero" else half_grid(samples, boundary)
+    """Taps that let every voxel meet every other: 2 n - 1 with zeros outside, n where it wraps."""
+    return 2 * samples - 1 if boundary == "zero" else samples
 
 
 def half_grid(samples: int, boundary: Boundary) -> int:
@@ -160,7 +161,7 @@ class HyenaND(nn.Module):
         self.pool = pool
         self.extent = extent
         self.out = nn.Linear(dim, dim, bias=False)
-        self._kept: tuple[object, Spectrum] | None = None
+        self._kept: tuple[Tensor, Spectrum] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(batch, *grid, dim)` to the same; with a pool the grid starts with the registers' planes."""
@@ -186,7 +187,13 @@ class HyenaND(nn.Module):
 
     def _keep(self, grid: Sequence[int]) -> Spectrum:
         """The static kernel's spectrum, kept from one input to the next until the weights or the grid change."""
-        state = (tuple(grid), *((weight.data_ptr(), weight._version) for weight in self.kernel.parameters()))
-        if self._kept is None or self._kept[0] != state:
-            self._kept = (state, spectrum(self.kernel(self._taps(grid)), grid, self.boundary))
-        return self._kept[1]
+        weights = torch.cat([weight.detach().flatten() for weight in self.kernel.parameters()])
+        kept = self._kept
+        if kept is None or kept[1].grid != tuple(grid) or not _same(kept[0], weights):
+            kept = self._kept = (weights, spectrum(self.kernel(self._taps(grid)), grid, self.boundary))
+        return kept[1]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether a kernel's few thousand weights are as they were; no count of versions sees every change."""
+    return a.device == b.device and a.dtype == b.dtype and torch.equal(a, b)

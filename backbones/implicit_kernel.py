@@ -159,7 +159,7 @@ class ImplicitKernel(nn.Module):
         width, bands, axes = siren.width, siren.bands, self.first.in_features
         omega = torch.linspace(*siren.frequencies, bands).repeat_interleave(width // bands)
         self.first.weight.uniform_(-1 / math.sqrt(axes), 1 / math.sqrt(axes)).mul_(2 * math.pi * omega[:, None])
-        nn.init.zeros_(self.first.bias)
+        nn.init.uniform_(self.first.bias, -math.pi, math.pi)  # without phases every kernel would be 0 at lag zero
         block = torch.block_diag(*[torch.ones(width // bands, width // bands)] * bands)
         for layer in self.hidden_layers:
             bound = math.sqrt(6 / (width // bands))

@@ -30,7 +30,7 @@ class Encoder:
         attention: How the stages with letter A look.
         hyena: How the stages with letter H look.
         depths: Blocks of each stage.
-        patch: Voxels along each axis that become one token.
+        patch: Voxels along each axis that become one token; the decoder is made for 2.
         patch_norm: Whether tokens are normalised at the start.
         mlp_ratio: Width of the perceptrons' hidden layers.
         drop_path: Chance in training of skipping a branch of the last block; earlier blocks have less, linearly.
@@ -95,7 +95,9 @@ class MixerUNETR(nn.Module):
         patch_norm = nn.LayerNorm if encoder.patch_norm else None
         self.embed = PatchEmbed(encoder.patch, in_channels, f, patch_norm, spatial_dims)  # pyright: ignore[reportArgumentType]
         self.stages = nn.ModuleList(_stages(stages, f, spatial_dims, encoder))
-        self.leads = nn.ModuleList(block(f * 2**i, f * 2**i) for i in range(4 if encoder.convolve_first else 0))
+        self.leads = nn.ModuleList(
+            EncoderBlock(spatial_dims, f * 2**i, f * 2**i) for i in range(4 if encoder.convolve_first else 0)
+        )
         self.skips = nn.ModuleList([block(in_channels, f), block(f, f), block(2 * f, 2 * f), block(4 * f, 4 * f)])
         self.bottom = block(16 * f, 16 * f)
         self.ups = nn.ModuleList([up(16 * f, 8 * f), up(8 * f, 4 * f), up(4 * f, 2 * f), up(2 * f, f), up(f, f)])
@@ -169,6 +171,10 @@ def _check(stages: str, feature_size: int, spatial_dims: int, encoder: Encoder, 
             raise ValueError(f"stages {stages!r}: unknown letter {letter!r}; known are {known}")
     if len(stages) != 4 or len(encoder.depths) != 4:
         raise ValueError(f"expected four stages and depths, got {stages!r} and {encoder.depths}")
+    if encoder.patch != 2:
+        raise ValueError(
+            f"patch must be 2, for the decoder doubles the grid once for each halving, got {encoder.patch}"
+        )
     if feature_size <= 0 or feature_size % 12:
         raise ValueError(f"feature_size must be a multiple of 12, got {feature_size}")
     if spatial_dims not in (2, 3):

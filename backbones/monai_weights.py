@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..kernels import Boundary
 from .hyena import HyenaND, ProductGates, ShortConvolution, half_grid, whole_grid
-from .implicit_kernel import ImplicitKernel, Siren, StepCoordinates
+from .implicit_kernel import GaussianWindow, ImplicitKernel, Siren, StepCoordinates
 from .mixer_unetr import Encoder, MixerUNETR
 from .registers import RegisterPool
 from .stages import Hyena, WindowAttention
@@ -145,6 +145,8 @@ def _build(state: Mapping[str, Tensor], options: MonaiOptions) -> MixerUNETR:
         depths = tuple(_count(state, rf"swinViT\.layers{stage}\.0\.blocks\.(\d+)\..*") for stage in range(1, 5))
         letters = "".join("H" if _is_hyena(state, stage) else "A" for stage in range(1, 5))
         first_mlp = state[_first(state, r"swinViT\.layers1\.0\.blocks\.0\.mlp\.linear1\.weight")]
+        attention = _attention(state, embed.ndim - 2)
+        hyena = _hyena(state, options) if "H" in letters else Hyena()
     except KeyError as error:
         raise ValueError(f"no complete state dict of SwinUNETR or HyenaNDUNETR: {error.args[0]} is missing") from None
     axes, feature_size = embed.ndim - 2, embed.shape[0]
@@ -155,8 +157,8 @@ def _build(state: Mapping[str, Tensor], options: MonaiOptions) -> MixerUNETR:
         feature_size,
         spatial_dims=axes,
         encoder=Encoder(
-            attention=_attention(state, axes),
-            hyena=_hyena(state, options) if "H" in letters else Hyena(),
+            attention=attention,
+            hyena=hyena,
             depths=depths,
             patch=embed.shape[2],
             patch_norm="swinViT.patch_embed.norm.weight" in state,
@@ -226,6 +228,7 @@ def _hyena(state: Mapping[str, Tensor], options: MonaiOptions) -> Hyena:
     def mixer(dim: int, boundary: Sequence[Boundary], pool: RegisterPool | None) -> nn.Module:
         siren = Siren(width=width, hidden=hidden, bands=1)
         kernel = ImplicitKernel(dim, len(boundary), siren=siren, step=step, coordinates=StepCoordinates(step))
+        kernel.window = GaussianWindow(dim, len(boundary), step=step, wide=options.attenuation)
         return HyenaND(
             dim,
             boundary,

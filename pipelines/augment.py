@@ -23,7 +23,7 @@ class CTAugmentation:
     """Vary a CT patch whose values lie in `low ... high`.
 
     Args:
-        low: What air is; voxels that turn in from outside get it.
+        low: What air is. Voxels that turn in from outside repeat the border.
         high: The upper end of the values.
         affine: Share of patches that are turned and stretched.
     """

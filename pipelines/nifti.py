@@ -308,9 +308,7 @@ def _header(like: Volume) -> nib.Nifti1Header:
 
 
 def _write(path: Path, array: np.ndarray, header: nib.Nifti1Header, like: Volume) -> None:
-    suffix = next((s for s in (".nii.gz", ".nii") if path.name.lower().endswith(s)), None)
-    if suffix is None:
-        raise ValueError(f"{path}: the name of a NIfTI file ends in .nii or .nii.gz")
+    suffix = check_target(path)
     if array.shape != like.shape:
         raise ValueError(f"{path}: array of shape {array.shape} is not on the grid of shape {like.shape}")
     header.set_data_dtype(array.dtype)
@@ -319,6 +317,21 @@ def _write(path: Path, array: np.ndarray, header: nib.Nifti1Header, like: Volume
     image.header.set_slope_inter(1, 0)  # only now: making the image clears it
     with replacing(path) as beside, beside.open("xb") as file, _packed(file, suffix) as stream:
         image.to_stream(cast("BinaryIO", stream))  # pyright: ignore[reportArgumentType]
+
+
+def check_target(path: Path) -> str:
+    """The ending of a file that is to be written, `.nii.gz` or `.nii`.
+
+    Raises:
+        ValueError: It ends otherwise.
+        FileNotFoundError: Its folder does not exist.
+    """
+    suffix = next((s for s in (".nii.gz", ".nii") if path.name.lower().endswith(s)), None)
+    if suffix is None:
+        raise ValueError(f"{path}: the name of a NIfTI file ends in .nii or .nii.gz")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {path.parent}")
+    return suffix
 
 
 def _packed(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO | gzip.GzipFile]:

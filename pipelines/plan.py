@@ -30,6 +30,17 @@ class Preparation:
     window_hu: tuple[float, float]
     range: tuple[float, float] = (-1.0, 1.0)
 
+    def __post_init__(self) -> None:
+        _expect(self, "spacing_mm", self.spacing_mm, 3)
+        _expect(self, "window_hu", self.window_hu, 2)
+        _expect(self, "range", self.range, 2)
+        if min(self.spacing_mm) <= 0:
+            raise ValueError(f"spacing_mm: a spacing is three positive numbers of mm, not {self.spacing_mm}")
+        if not self.window_hu[0] < self.window_hu[1] or self.range[0] == self.range[1]:
+            raise ValueError(
+                f"window_hu goes from low to high and range has two ends, these are {self.window_hu} and {self.range}"
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
@@ -50,6 +61,14 @@ class Network:
     registers: int = 0
     deep_supervision: int = 0
     monai: MonaiOptions | None = None
+
+    def __post_init__(self) -> None:
+        if self.boundary not in ("zero", "periodic"):
+            raise ValueError(f'boundary is "zero" or "periodic", not {self.boundary!r}')
+        if not isinstance(self.stages, str):
+            raise ValueError(f"stages are letters, not {self.stages!r}")
+        for name in ("feature_size", "registers", "deep_supervision"):
+            _whole(name, getattr(self, name), 1 if name == "feature_size" else 0)
 
     def build(self, classes: int) -> MixerUNETR:
         """A network with new weights, for one input channel and this many classes.
@@ -109,6 +128,21 @@ class Recipe:
     save_every: int = 500
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        _expect(self, "window", self.window, 3)
+        for name in ("steps", "batch", "accumulate"):
+            _whole(name, getattr(self, name), 1)
+        for name in ("warm_up", "validate_every", "save_every", "seed"):
+            _whole(name, getattr(self, name), 0)
+        for name in ("learning_rate", "weight_decay", "clip", "foreground", "ema"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or value < 0:
+                raise ValueError(f"{name} is a number of 0 or more (4.0e-4, not 4e-4, in YAML), not {value!r}")
+        if self.foreground > 1 or self.ema >= 1:
+            raise ValueError(f"foreground is at most 1 and ema below 1, these are {self.foreground} and {self.ema}")
+        if self.precision not in ("32-true", "bf16-mixed"):
+            raise ValueError(f'precision is "32-true" or "bf16-mixed", not {self.precision!r}')
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -130,6 +164,14 @@ class Plan:
     window: tuple[int, int, int] = (96, 96, 96)
     data: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _expect(self, "window", self.window, 3)
+        if not isinstance(self.names, dict) or sorted(self.names) != list(range(len(self.names))):
+            raise ValueError(f"names go from 0, the background, to the last class without a gap, not {self.names!r}")
+        for name, kind in (("preparation", Preparation), ("network", Network)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"{name} is missing")
 
     def write(self, path: Path) -> None:
         """Write the YAML file, all or nothing."""
@@ -186,4 +228,18 @@ def _filled(kind: type, content: Any, where: str) -> Any:
         if name in _RECORDS and value is not None:
             value = _filled(_RECORDS[name], value, f"{where}: {name}")
         values[name] = tuple(value) if isinstance(value, list) else value
-    return kind(**values)
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _expect(record: object, name: str, value: object, count: int) -> None:
+    numbers = isinstance(value, tuple) and all(isinstance(one, int | float) for one in value)
+    if not numbers or len(value) != count:  # pyright: ignore[reportArgumentType]
+        raise ValueError(f"{type(record).__name__.lower()}: {name} is {count} numbers, not {value!r}")
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is a whole number of {least} or more, not {value!r}")

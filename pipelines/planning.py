@@ -81,6 +81,10 @@ def prepare_again(dataset: DataSet, plan: Plan, tick: Callable[[str], None] = la
     Raises:
         ValueError: A case of the plan is no longer in the data set.
     """
+    if plan.recipe is None or not {"training", "validation"} <= plan.data.keys():
+        raise ValueError("the plan has no recipe and no cases: a converted network was not trained here")
+    if plan.names != dataset.names:
+        raise ValueError(f"{dataset.root}: the classes are {dataset.names}, but the run was planned for {plan.names}")
     cases = {case.name: case for case in dataset.labelled}
     names = [*plan.data["training"], *plan.data["validation"]]
     missing = [name for name in names if name not in cases]
@@ -117,6 +121,8 @@ def _read(dataset: DataSet, case: Case, tick: Callable[[str], None]) -> tuple[Vo
 def _window(volumes: Sequence[Volume], preparation: Preparation, largest: Sequence[int]) -> tuple[int, int, int]:
     """The largest window wanted, but along no axis more than the median scan needs."""
     shapes = np.array([resampled_shape(canonical(volume), preparation.spacing_mm) for volume in volumes])
+    if any(side % SIDE for side in largest):
+        raise ValueError(f"each side of a window is a multiple of {SIDE}, not {tuple(largest)}")
     needed = np.ceil(np.median(shapes, axis=0) / SIDE).astype(int) * SIDE
     i, j, k = (int(min(n, w)) for n, w in zip(needed, largest, strict=True))
     return i, j, k

@@ -7,7 +7,9 @@ state/                what is needed to go on: optimiser, counters, random state
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from torch import Tensor, nn
 from .files import replacing, write_text
 from .plan import Plan
 
+LITTLE_BYTES = 16 << 20  # free on a disk that counts as full
 COLUMNS = ("step", "loss", "dice", "lr", "seconds")
 
 
@@ -98,13 +101,13 @@ class Run:
     def save_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Write the network's weights, whole or not at all."""
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        with replacing(self.weights_file) as beside:
+        with replacing(self.weights_file) as beside, _disk_errors(self.weights_file):
             save_file(plain, beside)
 
     def save_state(self, state: Mapping[str, object]) -> None:
         """Write what is needed to go on, whole or not at all."""
         self.state_file.parent.mkdir(exist_ok=True)
-        with replacing(self.state_file) as beside:
+        with replacing(self.state_file) as beside, _disk_errors(self.state_file):
             torch.save(dict(state), beside)
 
     def load_state(self) -> dict[str, object]:
@@ -119,16 +122,16 @@ class Run:
         try:
             return torch.load(self.state_file, map_location="cpu", weights_only=True)
         except Exception as error:  # unpickling has no error of its own
-            raise ValueError(f"{self.state_file} is damaged: {str(error).splitlines()[0]}") from None
+            raise ValueError(f"{self.state_file} is damaged: {first_line(error)}") from None
 
     def log(self, row: Mapping[str, float]) -> None:
         """Add a line to the log."""
         new = not self.log_file.exists()
         with self.log_file.open("a", newline="", encoding="utf-8") as file:
-            writer: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS)
+            writer: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             if new:
                 writer.writeheader()
-            writer.writerow({name: format(value, ".6g") for name, value in row.items()})
+            writer.writerow(_words(row))
 
     def read_log(self) -> list[dict[str, float]]:
         """The log's lines, without the values that a line lacks."""
@@ -145,5 +148,25 @@ class Run:
 
 def _as_csv(rows: Sequence[Mapping[str, float]]) -> str:
     lines = [",".join(COLUMNS)]
-    lines += [",".join(format(row[name], ".6g") if name in row else "" for name in COLUMNS) for row in rows]
+    lines += [",".join(_words(row).get(name, "") for name in COLUMNS) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _words(row: Mapping[str, float]) -> dict[str, str]:
+    return {name: str(int(value)) if name == "step" else format(value, ".6g") for name, value in row.items()}
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says on its first line, or its kind if it says nothing."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """Make what the writers of tensors raise on a full disk the OSError that it is."""
+    try:
+        yield
+    except (SafetensorError, RuntimeError) as error:
+        free = shutil.disk_usage(path.parent).free
+        reason = "No space left on device" if free < LITTLE_BYTES else first_line(error)
+        raise OSError(f"{path} could not be written: {reason}") from None

@@ -77,7 +77,7 @@ def label_volume(
         tick: Called after each window.
 
     Returns:
-        `(*shape)`, the class with the largest logit, uint8, or int16 above 255 classes.
+        `(*shape)`, the class with the largest logit, uint8, or int16 above 256 classes.
     """
     shape = tuple(shape or image.shape[1:])
     padding = [max(0, w - n) for n, w in zip(image.shape[1:], tiling.window, strict=True)]

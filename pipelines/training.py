@@ -6,6 +6,7 @@ random state and the number of the next step, from which patches and learning ra
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -17,6 +18,7 @@ from torch.utils.data import DataLoader
 from ..backbones import ImplicitKernel
 from .augment import CTAugmentation
 from .devices import Precision, arithmetic
+from .interrupts import uninterrupted
 from .losses import deeply_supervised
 from .plan import Plan, Recipe
 from .run import Run
@@ -65,6 +67,7 @@ class Trainer:
     model: nn.Module = field(init=False)
     optimizer: torch.optim.Optimizer = field(init=False)
     step: int = field(init=False, default=0)
+    validated: int = field(init=False, default=0)
     mean: dict[str, Tensor] = field(init=False, default_factory=dict)
     unlogged: list[float] = field(init=False, default_factory=list)
     seconds: float = field(init=False, default=0.0)
@@ -98,7 +101,8 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.mean = state["mean"]
-        self.step, self.unlogged, self.seconds = state["step"], state["unlogged"], state["seconds"]
+        self.step, self.validated = state["step"], state["validated"]
+        self.unlogged, self.seconds = state["unlogged"], state["seconds"]
         torch.set_rng_state(state["random"])
         self.run.cut_log(self.step)
 
@@ -106,25 +110,25 @@ class Trainer:
         """Train to the last step, then validate and write the weights.
 
         Returns:
-            Dice of the validation cases, None without any.
+            Dice of the validation cases; None without any, and where the run was finished before.
 
         Raises:
             FloatingPointError: The loss is no longer a number; the state saved before stays.
             KeyboardInterrupt: After the state was saved.
         """
+        if self.step >= self.recipe.steps and self.run.weights_file.is_file():
+            return None
         started = time.monotonic() - self.seconds
-        try:
+        with self._saved_if_stopped():
+            self._validate_if_due()
             for batch in self._batches():
                 self._step(batch)
                 self.seconds = time.monotonic() - started
-                if self.validation and self._due(self.recipe.validate_every):
-                    self._log(dice=self.validate().casewise)
                 if self._due(self.recipe.save_every):
                     self.save()
-        except KeyboardInterrupt:
+                self._validate_if_due()
             self.save()
-            raise
-        table = self.validate() if self.validation else None
+            table = self.validate() if self.validation else None
         self._log(**({} if table is None else {"dice": table.casewise}))
         self.save()
         if self.fabric.is_global_zero:
@@ -137,11 +141,13 @@ class Trainer:
         The steps are real ones; what they learned is kept. Schedule and plan are drawn anew.
         """
         times = []
-        for batch in self._batches(CALIBRATION):
-            start = time.monotonic()
-            self._step(batch)
-            times.append(time.monotonic() - start)
-        each = sum(times[UNTIMED:]) / (CALIBRATION - UNTIMED)
+        with self._saved_if_stopped():
+            for batch in self._batches(CALIBRATION):
+                start = time.monotonic()
+                self._step(batch)
+                times.append(time.monotonic() - start)
+        timed = times[UNTIMED:] or times
+        each = sum(timed) / len(timed)
         self.seconds = sum(times)
         steps = max(CALIBRATION + 1, CALIBRATION + int((60 * minutes - self.seconds) / each))
         recipe = replace(
@@ -156,9 +162,11 @@ class Trainer:
         kept = {name: value.clone() for name, value in self._weights().items()}
         self.model.load_state_dict({**kept, **self.mean})
         self.model.eval()
-        rows = {case.name: self._validate_one(case) for case in self.validation}
-        self.model.load_state_dict(kept)
-        self.model.train()
+        try:
+            rows = {case.name: self._validate_one(case) for case in self.validation}
+        finally:
+            self.model.load_state_dict(kept)
+            self.model.train()
         return DiceTable(rows, self.plan.names)
 
     def save(self) -> None:
@@ -171,11 +179,27 @@ class Trainer:
                 "optimizer": self.optimizer.state_dict(),
                 "mean": self.mean,
                 "step": self.step,
+                "validated": self.validated,
                 "unlogged": self.unlogged,
                 "seconds": self.seconds,
                 "random": torch.get_rng_state(),
             }
         )
+
+    @contextmanager
+    def _saved_if_stopped(self) -> Iterator[None]:
+        """Save on Ctrl-C. Each step counts at once or not at all, so what is saved is always between two steps."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.save()
+            raise
+
+    def _validate_if_due(self) -> None:
+        if self.validation and self._due(self.recipe.validate_every) and self.validated != self.step:
+            dice_now = self.validate().casewise
+            self.validated = self.step
+            self._log(dice=dice_now)
 
     def _batches(self, until: int | None = None) -> Iterator[list[tuple[Tensor, Tensor]]]:
         """For each step its batches, as many as are accumulated; each device takes its own patches."""
@@ -221,14 +245,16 @@ class Trainer:
                 f"the loss is {total} at step {self.step}: try a lower --learning-rate, or --precision 32-true"
             )
         self.fabric.clip_gradients(self.model, self.optimizer, max_norm=recipe.clip, error_if_nonfinite=False)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        for name, value in (self._weights() if self.mean else {}).items():
-            self.mean[name].lerp_(value, 1 - recipe.ema) if value.is_floating_point() else self.mean[name].copy_(value)
-        self.step += 1
-        self.unlogged.append(total)
-        if self.step % LOG_EVERY == 0:
-            self._log()
+        with uninterrupted():
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            for name, value in (self._weights() if self.mean else {}).items():
+                mean = self.mean[name]
+                mean.lerp_(value, 1 - recipe.ema) if value.is_floating_point() else mean.copy_(value)
+            self.step += 1
+            self.unlogged.append(total)
+            if self.step % LOG_EVERY == 0:
+                self._log()
         self.progress.step(self.step, recipe.steps, total)
 
     def _log(self, **values: float) -> None:

@@ -28,9 +28,11 @@ def apply(
         added = None if residual is None else _rows(residual, sample)
         mean, inverse = moments[sample].unbind()
         _moments(rows, epsilon, mean, inverse)
-        gain, shift = _affine(mean, inverse, scale, offset)
+        gain = inverse if scale is None else inverse * scale
         for part in _chunks(rows):
-            z = torch.addcmul(shift, rows[part].to(gain.dtype), gain)
+            z = (rows[part].to(gain.dtype) - mean).mul_(gain)
+            if offset is not None:
+                z += offset
             if added is not None:
                 z += added[part]
             out[part] = z if slope == 1 else F.leaky_relu_(z, slope)
@@ -38,14 +40,21 @@ def apply(
 
 
 def gradients(
-    dy: Tensor, y: Tensor, kept: Tensor | None, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+    dy: Tensor,
+    y: Tensor,
+    kept: Tensor | None,
+    moments: Tensor,
+    scale: Tensor | None,
+    slope: float,
+    residual: bool,
+    keeps: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients by x, scale, offset and the residual (empty where there is none).
 
-    `kept` is x where `keeps_input` says so, else the residual: the leaky ReLU is one to one and so is the norm, so the
-    normalised x is found again from the result, which the next layer keeps anyway.
+    `kept` is x where `keeps` (see `keeps_input`), else the residual: the leaky ReLU is one to one and so is the norm,
+    so the normalised x is found again from the result, which the next layer keeps anyway.
     """
-    if kept is not None and keeps_input(y, scale) and _is_half(y):
+    if kept is not None and keeps and _is_half(y):
         return _gradients_half(dy, kept, y, moments, scale, slope, residual)
     dx = _empty_like(y)
     dresidual = _empty_like(y) if residual else y.new_empty(0)
@@ -54,13 +63,12 @@ def gradients(
         upper, result, out = (_rows(each, sample) for each in (dy, y, dx))
         other = None if kept is None else _rows(kept, sample)
         mean, inverse = moments[sample].unbind()
-        inverted = not keeps_input(y, scale)
         sums = torch.zeros_like(moments[sample])
         for part in _chunks(result):
             g = _through_activation(upper[part].to(mean.dtype), result[part], slope)
             if residual:
                 _rows(dresidual, sample)[part] = g
-            normal = _normal(result[part], None if other is None else other[part], mean, inverse, slope, inverted)
+            normal = _normal(result[part], None if other is None else other[part], mean, inverse, slope, not keeps)
             sums += torch.stack((_column_sum(g * normal), _column_sum(g)))
         dscale += sums[0]
         doffset += sums[1]
@@ -68,14 +76,14 @@ def gradients(
         gain = inverse if scale is None else inverse * scale
         for part in _chunks(result):
             g = _through_activation(upper[part].to(mean.dtype), result[part], slope)
-            normal = _normal(result[part], None if other is None else other[part], mean, inverse, slope, inverted)
+            normal = _normal(result[part], None if other is None else other[part], mean, inverse, slope, not keeps)
             out[part] = (g - level).addcmul_(normal, along, value=-1).mul_(gain)
     return dx, dscale, doffset, dresidual
 
 
-def keeps_input(x: Tensor, scale: Tensor | None) -> bool:
+def keeps_input(x: Tensor, scale: Tensor | None, offset: Tensor | None) -> bool:
     """Whether gradients need x itself: a scale may be zero, and half precision has no digits to spare."""
-    return scale is not None or x.dtype in (torch.float16, torch.bfloat16)
+    return scale is not None or offset is not None or x.dtype in (torch.float16, torch.bfloat16)
 
 
 def _normal(result: Tensor, kept: Tensor | None, mean: Tensor, inverse: Tensor, slope: float, inverted: bool) -> Tensor:
@@ -95,6 +103,9 @@ def _apply_half(
     x: Tensor, scale: Tensor | None, offset: Tensor | None, residual: Tensor | None, slope: float, epsilon: float
 ) -> tuple[Tensor, Tensor]:
     results, moments = [], []
+    # With parameters in float32 the moments are float32 too.
+    scale, offset = (_float32(scale, 1.0, x), _float32(offset, 0.0, x))
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1)
     for sample in x.split(1):  # one sample's instance norm is the batch norm of that sample alone
         y, *own = torch.native_batch_norm(sample, scale, offset, None, None, True, 0.0, epsilon)
         results.append(y)
@@ -105,20 +116,25 @@ def _apply_half(
     return y if slope == 1 else F.leaky_relu_(y, slope), torch.stack(moments)
 
 
+def _float32(weight: Tensor | None, value: float, x: Tensor) -> Tensor:
+    return x.new_full((x.shape[1],), value, dtype=torch.float32) if weight is None else weight.float()
+
+
 def _gradients_half(
     dy: Tensor, x: Tensor, y: Tensor, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    g = _through_activation(dy, y, slope)
+    g, gain = _through_activation(dy, y, slope), _float32(scale, 1.0, x)
     parts = []
     for sample, upper, (mean, inverse) in zip(x.split(1), g.split(1), moments, strict=True):
         parts.append(
             torch.ops.aten.native_batch_norm_backward(
-                upper, sample, scale, None, None, mean, inverse, True, 0.0, [True, scale is not None, True]
+                upper, sample, gain, None, None, mean, inverse, True, 0.0, [True, True, True]
             )
         )
     dx = torch.cat([part[0] for part in parts]) if len(parts) > 1 else parts[0][0]
+    g = g.clone() if residual and g is dy else g  # an operator may not hand on its own argument
     doffset = g.sum((0, *range(2, g.ndim)), dtype=torch.float32)
-    dscale = torch.zeros_like(doffset) if scale is None else torch.stack([part[1] for part in parts]).sum(0)
+    dscale = torch.stack([part[1] for part in parts]).sum(0)
     return dx, dscale, doffset, g if residual else x.new_empty(0)
 
 
@@ -129,8 +145,12 @@ def _moments(rows: Tensor, epsilon: float, mean: Tensor, inverse: Tensor) -> Non
     for part in _chunks(rows):
         chunk = rows[part].to(mean.dtype)
         own = _column_sum(chunk) / len(chunk)
+        centred = chunk - own
+        rest = _column_sum(centred) / len(chunk)  # what rounding left in the first mean
+        own = own + rest
         delta, total = own - mean, count + len(chunk)
-        squares += _column_sum((chunk - own).square_()) + delta.square() * (count * len(chunk) / total)
+        squares += _column_sum(centred.square_()) - len(chunk) * rest.square()
+        squares += delta.square() * (count * len(chunk) / total)
         mean += delta * (len(chunk) / total)
         count = total
     inverse.copy_(torch.rsqrt(squares / count + epsilon))
@@ -138,12 +158,6 @@ def _moments(rows: Tensor, epsilon: float, mean: Tensor, inverse: Tensor) -> Non
 
 def _column_sum(chunk: Tensor) -> Tensor:
     return torch.mm(chunk.new_ones(1, len(chunk)), chunk)[0]
-
-
-def _affine(mean: Tensor, inverse: Tensor, scale: Tensor | None, offset: Tensor | None) -> tuple[Tensor, Tensor]:
-    gain = inverse if scale is None else inverse * scale
-    shift = -mean * gain
-    return gain, shift if offset is None else shift + offset
 
 
 def _through_activation(upper: Tensor, result: Tensor, slope: float) -> Tensor:

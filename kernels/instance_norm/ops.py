@@ -17,11 +17,18 @@ def apply(
 
 @torch.library.custom_op("fredholm::instance_norm_gradients", mutates_args=())
 def gradients(
-    dy: Tensor, y: Tensor, kept: Tensor | None, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+    dy: Tensor,
+    y: Tensor,
+    kept: Tensor | None,
+    moments: Tensor,
+    scale: Tensor | None,
+    slope: float,
+    residual: bool,
+    keeps: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Its gradients by x, scale, offset and residual."""
     with torch.autocast(y.device.type, enabled=False):
-        return cpu.gradients(dy, y, kept, moments, scale, slope, residual)
+        return cpu.gradients(dy, y, kept, moments, scale, slope, residual, keeps)
 
 
 def _like(x: Tensor) -> Tensor:
@@ -38,7 +45,14 @@ def _(
 
 @gradients.register_fake
 def _(
-    dy: Tensor, y: Tensor, kept: Tensor | None, moments: Tensor, scale: Tensor | None, slope: float, residual: bool
+    dy: Tensor,
+    y: Tensor,
+    kept: Tensor | None,
+    moments: Tensor,
+    scale: Tensor | None,
+    slope: float,
+    residual: bool,
+    keeps: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     dscale, doffset = (moments.new_empty(y.shape[1]) for _ in range(2))
     return _like(y), dscale, doffset, _like(y) if residual else y.new_empty(0)
@@ -47,18 +61,20 @@ def _(
 def _save(ctx, inputs, output) -> None:
     x, scale, offset, residual, ctx.slope, _ = inputs
     y, moments = output
+    ctx.offset_type = None if offset is None else offset.dtype
     ctx.affine, ctx.residual = (scale is not None, offset is not None), residual is not None
     ctx.mark_non_differentiable(moments)
-    ctx.save_for_backward(y, x if cpu.keeps_input(x, scale) else residual, moments, scale)
+    ctx.keeps = cpu.keeps_input(x, scale, offset)
+    ctx.save_for_backward(y, x if ctx.keeps else residual, moments, scale)
 
 
 def _backward(ctx, dy: Tensor, _):
     y, kept, moments, scale = ctx.saved_tensors
-    dx, dscale, doffset, dresidual = gradients(dy, y, kept, moments, scale, ctx.slope, ctx.residual)
+    dx, dscale, doffset, dresidual = gradients(dy, y, kept, moments, scale, ctx.slope, ctx.residual, ctx.keeps)
     return (
         dx,
-        dscale if ctx.affine[0] else None,
-        doffset if ctx.affine[1] else None,
+        dscale.to(scale.dtype) if ctx.affine[0] else None,
+        doffset.to(ctx.offset_type) if ctx.affine[1] else None,
         dresidual if ctx.residual else None,
         None,
         None,

@@ -340,9 +340,6 @@ def test_a_size_that_is_no_multiple_of_32_is_refused(grid) -> None:
         model(torch.zeros(1, 1, *grid))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the decoder doubles the grid five times, so only a patch of 2 fits; none is refused"
-)
 @pytest.mark.parametrize("patch", [1, 4])
 def test_a_patch_that_does_not_fit_is_refused(patch) -> None:
     with pytest.raises(ValueError, match="patch"):

@@ -1,8 +1,9 @@
 """MixerUNETR against MONAI's HyenaNDUNETR: time of a window, time and peak memory of a training step.
 
-Each side runs in a process of its own, as its users would run it: MONAI's as shipped in float32, ours from the same
-weights, in float32 and in bfloat16, with `reuse_host_memory` as the commands of fredholm call it. Peak memory is the
-process's own (ru_maxrss), interpreter and libraries included.
+Each side runs in a process of its own, as its users would run it: MONAI's as shipped in float32; for a window ours with
+the same weights, in float32 and bfloat16, with `reuse_host_memory` as `segment predict` calls it; for a step ours as
+`segment train` builds it (zeros outside, the paper's gates). Peak memory is the process's own (ru_maxrss), interpreter
+and libraries included.
 
 Needs fredholm, monai and nvsubquadratic in one environment (see README.md beside this file).
 
@@ -87,6 +88,10 @@ def work(arguments: argparse.Namespace) -> dict:
 
 def network(arguments: argparse.Namespace, side: str) -> nn.Module:
     """The side's network; ours has MONAI's weights."""
+    if arguments.what == "step" and side.startswith("ours"):
+        from fredholm.backbones import MixerUNETR
+
+        return MixerUNETR(1, CLASSES, "HHAA", arguments.feature_size)
     from monai.networks.nets import HyenaNDUNETR
 
     theirs = HyenaNDUNETR.get_variant("HHAA", in_channels=1, out_channels=CLASSES, feature_size=arguments.feature_size)
