@@ -116,8 +116,11 @@ def _wrap(x: Tensor, reach: int, axis: int) -> Tensor:
 
 
 def whole_grid(samples: int, boundary: Boundary) -> int:
-    """Taps that let every voxel meet every other: 2 n - 1 with zeros outside, n where it wraps."""
-    return 2 * samples - 1 if boundary == "zero" else samples
+    """Taps that let every voxel meet every other and lie evenly about lag zero.
+
+    2 n - 1 with zeros outside; where it wraps the first odd number from n on, whose ends meet where n is even.
+    """
+    return 2 * samples - 1 if boundary == "zero" else 2 * (samples // 2) + 1
 
 
 def half_grid(samples: int, boundary: Boundary) -> int:

@@ -111,6 +111,7 @@ def _apply_half(
         results.append(y)
         moments.append(torch.stack(own))
     y = results[0] if len(results) == 1 else torch.cat(results)
+    y = y.movedim(1, -1).contiguous().movedim(-1, 1)  # a grid of one axis comes back channels-first
     if residual is not None:
         y += residual
     return y if slope == 1 else F.leaky_relu_(y, slope), torch.stack(moments)

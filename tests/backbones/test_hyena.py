@@ -85,7 +85,7 @@ def formula(m: HyenaND, x: torch.Tensor) -> torch.Tensor:
     if m.pool is not None:
         count = len(m.pool.scores)
         condition = (m.pool.scores.softmax(0)[:, None] * x.flatten(1, -2)[:, :count]).sum(1)
-    taps = [n - (n + 1) % 2 if wraps else 2 * n - 1 for n, wraps in zip(grid, periodic, strict=True)]
+    taps = [2 * (n // 2) + 1 if wraps else 2 * n - 1 for n, wraps in zip(grid, periodic, strict=True)]
     kernel = siren(m.kernel, taps, condition)
     h = fftconv_reference(u.movedim(-1, 1), kernel, periodic=periodic, shortcut=m.shortcut).movedim(1, -1)
     return rms_norm(torch.sigmoid(v) * h, m.gates.outer_scale) @ m.out.weight.T
@@ -395,7 +395,7 @@ class TestProductGates:
         m, x = mixer(boundary, gates=ProductGates(6)), inputs(boundary)
         q, k, v = m.short(m.project(x)).chunk(3, -1)
         u = m.gates.inner(q, k).movedim(-1, 1)
-        h = fftconv(u, m.kernel((9, 5)), boundary=boundary, shortcut=m.shortcut).movedim(1, -1)
+        h = fftconv(u, m.kernel((9, 7)), boundary=boundary, shortcut=m.shortcut).movedim(1, -1)
         assert_close(m(x), m.out(h * v), 1e-5)
 
 

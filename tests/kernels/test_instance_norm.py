@@ -353,8 +353,8 @@ def test_opcheck(scaled, shifted, added, slope) -> None:
     torch.library.opcheck(OPS.instance_norm.default, (*leaves, slope, 1e-5))
     torch.library.opcheck(OPS.instance_norm.default, (x, scale, offset, residual, slope, 1e-5))
     y, moments = OPS.instance_norm(x, scale, offset, residual, slope, 1e-5)
-    kept = x if CPU.keeps_input(x, scale) else residual
-    given_back = (rand(2, 3, 4, 5), y, kept, moments, scale, slope, added)
+    keeps = CPU.keeps_input(x, scale, offset)
+    given_back = (rand(2, 3, 4, 5), y, x if keeps else residual, moments, scale, slope, added, keeps)
     torch.library.opcheck(OPS.instance_norm_gradients.default, given_back)
 
 
