@@ -1,10 +1,17 @@
 """What every test may lean on: where the real data lies, and repeatable random numbers."""
 
+import atexit
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
+
+# A graph kept on disk from an earlier version of an operator would be run with today's, so each session has its own.
+_GRAPHS = tempfile.TemporaryDirectory(prefix="fredholm-graphs-", ignore_cleanup_errors=True)
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = _GRAPHS.name
+atexit.register(_GRAPHS.cleanup)
 
 DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 
