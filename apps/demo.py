@@ -24,7 +24,8 @@ from ..pipelines.training import Trainer
 from ..pipelines.volume import Volume, canonical, reordered
 from .console import bar, note, result
 from .report import Picture, Section, Table, write_report
-from .segment import dice_table, train
+from .segment.tables import dice_table
+from .segment.train import train
 
 SPACING_MM = (5.0, 5.0, 5.0)  # coarse enough that a window of 32 voxels holds an organ and what surrounds it
 WINDOW = (32, 32, 32)

@@ -21,10 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from .classes import Classes, few, read_json
-from .nifti import read_labels, read_volume
+from .nifti import SUFFIXES, niftis, read_labels, read_volume, stem
 from .volume import Volume, reordered, same_grid
 
-SUFFIXES = (".nii.gz", ".nii")
 LABEL_ENDINGS = ("_labels", "_label", "_seg")
 CHANNEL = "_0000"  # nnU-Net's mark of the first channel
 
@@ -137,17 +136,17 @@ def _listed(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[
         image, label = (entry.get("image"), entry.get("label")) if isinstance(entry, Mapping) else (None, None)
         if not isinstance(image, str) or not isinstance(label, str | None):
             raise ValueError(f'{file}: a case is {{"image": "FILE", "label": "FILE"}}, not {json.dumps(entry)}')
-        cases.append(Case(_stem(Path(image)), _image_file(root / image), root / label if label else None))
+        cases.append(Case(stem(Path(image)), _image_file(root / image), root / label if label else None))
     missing = [path for case in cases for path in (case.image, case.label) if path and not path.is_file()]
     if missing:
         raise FileNotFoundError(f"{file} lists files that are missing: {few(missing)}")
     test = [root / (entry["image"] if isinstance(entry, Mapping) else entry) for entry in content.get("test", [])]
-    return cases, [Case(_stem(path), _image_file(path)) for path in test]
+    return cases, [Case(stem(path), _image_file(path)) for path in test]
 
 
 def _image_file(path: Path) -> Path:
     """The file itself, or its first channel where nnU-Net's older `dataset.json` leaves the mark of the channel out."""
-    marked = path.with_name(f"{_stem(path)}{CHANNEL}{path.name.removeprefix(_stem(path))}")
+    marked = path.with_name(f"{stem(path)}{CHANNEL}{path.name.removeprefix(stem(path))}")
     return marked if marked.is_file() and not path.is_file() else path
 
 
@@ -175,8 +174,8 @@ def _recognised(root: Path) -> list[Case]:
 def _paired(images: Path, labels: Path) -> list[Case]:
     label_files = _volumes(labels)
     cases = []
-    for stem, image in _volumes(images).items():
-        name = stem if stem in label_files else stem.removesuffix(CHANNEL)
+    for file, image in _volumes(images).items():
+        name = file if file in label_files else file.removesuffix(CHANNEL)
         cases.append(Case(name, image, label_files.get(name)))
     _check_no_stray(label_files.keys() - {case.name for case in cases}, labels)
     return cases
@@ -185,32 +184,25 @@ def _paired(images: Path, labels: Path) -> list[Case]:
 def _beside(files: dict[str, Path], root: Path) -> list[Case]:
     labels: dict[str, Path] = {}
     stray = set()
-    for stem, path in files.items():
-        ending = next((ending for ending in LABEL_ENDINGS if stem.endswith(ending)), None)
-        name = stem.removesuffix(ending or "")
+    for file, path in files.items():
+        ending = next((ending for ending in LABEL_ENDINGS if file.endswith(ending)), None)
+        name = file.removesuffix(ending or "")
         if ending and name not in files:
-            stray.add(stem)
+            stray.add(file)
         elif ending and labels.setdefault(name, path) != path:
             raise ValueError(f"{root}: {name} has two label maps, {labels[name].name} and {path.name}")
     _check_no_stray(stray, root)
     taken = set(labels.values())
-    return [Case(stem, path, labels.get(stem)) for stem, path in files.items() if path not in taken]
+    return [Case(name, path, labels.get(name)) for name, path in files.items() if path not in taken]
 
 
 def _volumes(folder: Path) -> dict[str, Path]:
     """NIfTI files of a folder by their names without ending, sorted; none if there is no folder."""
     found: dict[str, Path] = {}
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    for path in paths:
-        if path.name.startswith(".") or not path.name.endswith(SUFFIXES):  # macOS leaves ._NAME.nii.gz about
-            continue
-        if found.setdefault(_stem(path), path) != path:
-            raise ValueError(f"duplicate names: {found[_stem(path)]} and {path}")
+    for path in niftis(folder) if folder.is_dir() else []:
+        if found.setdefault(stem(path), path) != path:
+            raise ValueError(f"duplicate names: {found[stem(path)]} and {path}")
     return found
-
-
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".nii")
 
 
 def _check_no_stray(stray: Iterable[str], folder: Path) -> None:

@@ -31,6 +31,7 @@ from nibabel.wrapstruct import WrapStructError
 from .files import replacing
 from .volume import Volume, grid_shift
 
+SUFFIXES = (".nii.gz", ".nii")
 MILLIMETRES = {1: 1e3, 3: 1e-3}  # by NIfTI's code of the spatial unit; 2 is mm, 0 unknown
 HEADER_ERRORS = (HeaderDataError, HeaderTypeError, WrapStructError, ImageFileError)
 QUANTISED = 1e-3  # how far a label may be from a whole number if its file keeps scaled integers
@@ -319,6 +320,16 @@ def _write(path: Path, array: np.ndarray, header: nib.Nifti1Header, like: Volume
         image.to_stream(cast("BinaryIO", stream))  # pyright: ignore[reportArgumentType]
 
 
+def niftis(folder: Path) -> list[Path]:
+    """The NIfTI files of a folder, sorted by name; hidden ones, as macOS leaves them about, are passed over."""
+    return sorted(p for p in folder.iterdir() if p.name.lower().endswith(SUFFIXES) and not p.name.startswith("."))
+
+
+def stem(path: Path) -> str:
+    """A file's name without its ending, `.nii` or `.nii.gz`."""
+    return next((path.name[: -len(s)] for s in SUFFIXES if path.name.lower().endswith(s)), path.stem)
+
+
 def check_target(path: Path) -> str:
     """The ending of a file that is to be written, `.nii.gz` or `.nii`.
 
@@ -326,7 +337,7 @@ def check_target(path: Path) -> str:
         ValueError: It ends otherwise.
         FileNotFoundError: Its folder does not exist.
     """
-    suffix = next((s for s in (".nii.gz", ".nii") if path.name.lower().endswith(s)), None)
+    suffix = next((s for s in SUFFIXES if path.name.lower().endswith(s)), None)
     if suffix is None:
         raise ValueError(f"{path}: the name of a NIfTI file ends in .nii or .nii.gz")
     if not path.parent.is_dir():

@@ -1,0 +1,100 @@
+"""`fredholm segment predict`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ...kernels import reuse_host_memory
+from ...pipelines.devices import Precision
+from ...pipelines.nifti import check_target, niftis, read_volume, write_labels
+from ...pipelines.predict import Predictor
+from ...pipelines.run import Run
+from ..console import bar, note, result
+
+
+@dataclass
+class Predict:
+    """Label CT volumes with a trained network.
+
+    Give one scan and the file to write, or a folder of scans and a folder for the label maps; the network is loaded
+    once. A label map has the grid, the axis order and the header of its scan.
+
+    Example: fredholm segment predict -i ct.nii.gz -o labels.nii.gz --run RUN
+    """
+
+    input: Annotated[Path, tyro.conf.arg(aliases=("-i",))]
+    """A NIfTI file, or a folder of them."""
+
+    output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
+    """File to write, or folder if the input is one."""
+
+    run_folder: Annotated[Path, tyro.conf.arg(name="run")]
+    """Folder of the run."""
+
+    overlap: float = 0.5
+    """Share of a window that its neighbour sees too."""
+
+    assume: str | None = None
+    """Axis order, such as RAS, for files that do not say theirs."""
+
+    precision: Precision | None = None
+    """Arithmetic; bf16-mixed where the hardware has it."""
+
+    compile: bool = False
+    """Compile the network: the first window takes a minute or more, later ones less."""
+
+    device: str = "auto"
+    """auto, cpu, cuda."""
+
+    def run(self) -> None:
+        """Label every scan; a failed one is told, and the others are done all the same."""
+        reuse_host_memory()
+        jobs = list(_jobs(self.input, self.output))
+        for _, labels in jobs:
+            check_target(labels)
+        run = Run.open(self.run_folder)
+        predictor = Predictor.of(run, device=self.device, precision=self.precision, overlap=self.overlap)
+        for remark in run.plan.notes:
+            note(f"note: {remark}")
+        if self.compile:
+            predictor.compile()
+        failed = 0
+        for scan, labels in jobs:
+            try:
+                self._one(predictor, scan, labels)
+                result(str(labels))
+            except (OSError, ValueError) as error:
+                if len(jobs) == 1:
+                    raise
+                failed += 1
+                note(f"fredholm: {scan.name}: {error}")
+        if failed:
+            raise ValueError(f"{failed} of {len(jobs)} scans failed, the others are in {self.output}")
+
+    def _one(self, predictor: Predictor, scan: Path, labels: Path) -> None:
+        volume = read_volume(scan, assume=self.assume)
+        with bar(scan.name, predictor.windows(volume)) as progress:
+            write_labels(labels, predictor.label(volume, progress.tick), like=volume)
+
+
+def _jobs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
+    """Scans and the files for their label maps."""
+    if source.is_dir():
+        scans = niftis(source)
+        if not scans:
+            raise FileNotFoundError(f"no NIfTI file (.nii, .nii.gz) in {source}")
+        if target.resolve() == source.resolve():
+            raise ValueError(f"the label maps would overwrite the scans: give another -o than {target}")
+        target.mkdir(parents=True, exist_ok=True)
+        yield from ((scan, target / scan.name) for scan in scans)
+        return
+    if not source.exists():
+        raise FileNotFoundError(f"no such file: {source}")
+    if target.is_dir():
+        target = target / source.name
+    if target.resolve() == source.resolve():
+        raise ValueError(f"the label map would overwrite the scan: give another -o than {target}")
+    yield source, target

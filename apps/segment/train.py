@@ -1,0 +1,177 @@
+"""`fredholm segment train`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from lightning_fabric import Fabric
+
+from ...pipelines.dataset import open_dataset
+from ...pipelines.devices import Precision, best_precision, pick_device
+from ...pipelines.plan import Network, Recipe
+from ...pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
+from ...pipelines.run import Run
+from ...pipelines.scores import DiceTable
+from ...pipelines.training import CALIBRATION, Trainer
+from ..console import bar, note, result
+from .tables import dice_table
+
+EPOCH = 250  # steps that are called an epoch
+
+
+@dataclass
+class Train:
+    """Train a network on labelled CT volumes.
+
+    DATA is a folder: an MSD or nnU-Net data set with its dataset.json, or pairs such as images/x.nii.gz and
+    labels/x.nii.gz, or ct.nii.gz beside labels.nii.gz. Spacing, Hounsfield window and patch size are chosen from the
+    data and written to RUN/plan.yaml. Ctrl-C saves the state; --resume goes on.
+
+    Example: fredholm segment train DATA -o RUN --minutes 30
+    """
+
+    data: tyro.conf.Positional[Path]
+    """Folder of the data set."""
+
+    output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
+    """Folder of the run, made anew."""
+
+    stages: str = "HHAA"
+    """A letter for each of the four encoder stages: H HyenaND, A windowed attention."""
+
+    minutes: float | None = None
+    """Train for so long; the learning rate's schedule is drawn to fit."""
+
+    epochs: int | None = None
+    """Train for so many epochs of 250 steps; 100 if neither minutes nor epochs are given."""
+
+    feature_size: int | None = None
+    """Channels of the first stage, a multiple of 12; 48 on a GPU, 24 on a CPU."""
+
+    window: tuple[int, int, int] | None = None
+    """Largest patch in voxels, multiples of 32; 96 96 96 on a GPU, 64 64 64 on a CPU."""
+
+    batch: int = 1
+    """Patches in a step."""
+
+    accumulate: int = 1
+    """Steps whose gradients are added up before the weights change."""
+
+    learning_rate: float = 4e-4
+    """Highest learning rate."""
+
+    registers: int = 0
+    """Register tokens that make HyenaND's kernels depend on the scan; 0 for static kernels."""
+
+    deep_supervision: int = 0
+    """Coarser decoder levels, up to 3, that learn too."""
+
+    ema: float = 0.0
+    """Decay of a running mean of the weights, such as 0.999; 0 for none."""
+
+    validation: tuple[str, ...] | None = None
+    """Names of cases to hold out; without names none, without the option every fifth case of five or more."""
+
+    spacing: tuple[float, float, float] | None = None
+    """Voxel size in mm towards the patient's right, front and head; the data's median by default."""
+
+    window_hu: tuple[float, float] | None = None
+    """Hounsfield units that are told apart; those of the labelled voxels by default."""
+
+    precision: Precision | None = None
+    """Arithmetic; bf16-mixed where the hardware has it."""
+
+    device: str = "auto"
+    """auto, cpu, cuda."""
+
+    workers: int = 0
+    """Processes that cut and vary patches; 0 is the training process itself."""
+
+    seed: int = 0
+    """Of weights, patches and augmentation; the same seed on a CPU gives the same weights, bit for bit."""
+
+    resume: bool = False
+    """Go on with the run in RUN as it was planned; --epochs N makes it longer, other options are the run's."""
+
+    def run(self) -> None:
+        """Train."""
+        if self.minutes is not None and self.epochs is not None:
+            raise ValueError("--minutes and --epochs exclude each other: give one of them")
+        device = pick_device(self.device)
+        dataset = open_dataset(self.data)
+        with bar("reading cases", len(dataset.labelled)) as reading:
+            if self.resume:
+                run = self._longer(Run.open(self.output))
+                prepared = prepare_again(dataset, run.plan, reading.tick)
+            else:
+                prepared = plan_and_prepare(dataset, self._wishes(device.type), reading.tick)
+                run = Run.create(self.output, prepared.plan)
+        _tell(prepared)
+        recipe = run.plan.recipe
+        assert recipe is not None
+        fabric = Fabric(accelerator=device.type, devices=1, precision=recipe.precision)
+        with bar("training") as progress:
+            trainer = Trainer(run, prepared.training, prepared.validation, progress, fabric, self.workers)
+            scores = train(trainer, minutes=self.minutes, resume=self.resume)
+        if scores is not None:
+            result(dice_table(scores))
+        result(str(self.output))
+
+    def _longer(self, run: Run) -> Run:
+        """The run with as many epochs as asked for; the schedule is drawn anew to end there."""
+        if self.epochs is None or run.plan.recipe is None:
+            return run
+        return run.replan(replace(run.plan, recipe=replace(run.plan.recipe, steps=EPOCH * self.epochs)))
+
+    def _wishes(self, kind: str) -> Wishes:
+        large = kind == "cuda"
+        side = 96 if large else 64
+        network = Network(
+            stages=self.stages,
+            feature_size=self.feature_size or (48 if large else 24),
+            registers=self.registers,
+            deep_supervision=self.deep_supervision,
+        )
+        network.build(2)  # an unknown letter is told before a file is read
+        recipe = Recipe(
+            window=self.window or (side, side, side),
+            steps=EPOCH * (100 if self.epochs is None else self.epochs),
+            batch=self.batch,
+            accumulate=self.accumulate,
+            learning_rate=self.learning_rate,
+            ema=self.ema,
+            precision=self.precision or best_precision(pick_device(self.device)),
+            seed=self.seed,
+        )
+        return Wishes(
+            network=network,
+            recipe=recipe,
+            validation=self.validation,
+            spacing_mm=self.spacing,
+            window_hu=self.window_hu,
+        )
+
+
+def train(trainer: Trainer, *, minutes: float | None, resume: bool = False) -> DiceTable | None:
+    """Settle the number of steps where minutes were asked for, then train to the end."""
+    if resume:
+        trainer.resume()
+        note(f"going on at step {trainer.step} of {trainer.recipe.steps}")
+        if trainer.step >= trainer.recipe.steps:
+            note("the run is finished already")
+    if minutes is not None and trainer.step < CALIBRATION:
+        trainer.settle_steps(minutes)
+    return trainer.fit()
+
+
+def _tell(prepared: Prepared) -> None:
+    plan = prepared.plan
+    assert plan.recipe is not None
+    spacing = " x ".join(f"{mm:g}" for mm in plan.preparation.spacing_mm)
+    low, high = plan.preparation.window_hu
+    note(
+        f"{len(prepared.training)} cases to train on, {len(prepared.validation)} held out, "
+        f"{len(plan.names) - 1} classes; spacing {spacing} mm, {low:g} to {high:g} HU, window {plan.window}, "
+        f"{plan.network.stages} with feature size {plan.network.feature_size}, {plan.recipe.precision}"
+    )
