@@ -13,25 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import hsv_to_rgb, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
+from .structures import structure
+
 _PAGE, _INK, _FAINT, _GRID = "#0e1116", "#e6e9ef", "#8b93a1", "#2a303b"
-# Chosen to differ in hue and lightness from their neighbours and from the grey of the scan.
-_COLOURS = (
-    "#4fb3ff",
-    "#ff9f43",
-    "#c77dff",
-    "#3ddc97",
-    "#ffe066",
-    "#ff5d73",
-    "#00d2d3",
-    "#ff85c0",
-    "#a3e635",
-    "#8c9eff",
-)
 _OPACITY = 0.38
 # Key in the log, name, colour and height in inches of each panel of a training figure.
 _CURVES = (
@@ -64,17 +52,14 @@ _PLANES = (
 )
 
 
-def label_colours(count: int) -> np.ndarray:
-    """Return one colour for each label, `(count, 3)` float in [0, 1].
+def label_colours(names: Mapping[int, str], count: int) -> np.ndarray:
+    """Return the colour of each label from 0 to `count` - 1, `(count, 3)` float in [0, 1].
 
-    A label keeps its colour whatever `count` is. Row 0, the background, is black and not meant to be shown. The first
-    colours are chosen by hand; those beyond follow the golden angle round the colour circle.
+    It is the colour of the structure that the label's name stands for (`structures`), whatever its number; a label
+    without a name goes by its number. Row 0, the background, is black and not meant to be shown.
     """
-    rows = [(0.0, 0.0, 0.0), *map(to_rgb, _COLOURS)]
-    for extra in range(len(rows), count):
-        hue = (extra * 0.61803398875) % 1
-        rows.append(tuple(hsv_to_rgb((hue, (0.55, 0.85)[extra % 2], (1.0, 0.8, 0.9)[extra % 3]))))
-    return np.array(rows[:count]).reshape(count, 3)
+    rows = [(0, 0, 0), *(structure(names.get(label, str(label))).rgb for label in range(1, count))]
+    return np.array(rows[:count]).reshape(count, 3) / 255
 
 
 def overlay_figure(
@@ -109,14 +94,15 @@ def overlay_figure(
     _check(ct, maps, spacing_mm)
     cuts = [(plane, _busiest(maps, ct.shape, plane.normal)) for plane in _PLANES]
     seen = sorted({int(v) for volume in maps for plane, at in cuts for v in np.unique(plane.cut(volume, at))} - {0})
-    legend = [(value, names.get(value, str(value))) for value in seen]
+    colours = label_colours(names, max(seen, default=0) + 1)
+    legend = {names.get(value, str(value)): tuple(colours[value]) for value in seen}
     rows = [labels] if reference is None else [labels, reference]
     figure, grid = _panels(np.array(ct.shape) * np.array(spacing_mm), len(rows), legend)
     for volume, line in zip(rows, grid, strict=True):
         for axes, (plane, at) in zip(line, cuts, strict=True):
             _show_scan(axes, plane, plane.cut(ct, at), spacing_mm, window_hu)
             if volume is not None:
-                _show_labels(axes, plane, plane.cut(volume, at), spacing_mm)
+                _show_labels(axes, plane, plane.cut(volume, at), spacing_mm, colours)
     for axes, (plane, at) in zip(grid[0], cuts, strict=True):
         axes.set_title(f"{plane.name}  {at + 1} / {ct.shape[plane.normal]}", color=_FAINT, fontsize=8, pad=4)
     if reference is not None:
@@ -171,10 +157,10 @@ def _busiest(maps: Sequence[np.ndarray], shape: Sequence[int], axis: int) -> int
     return int(scores.argmax()) if scores.any() else shape[axis] // 2
 
 
-def _panels(size_mm: np.ndarray, rows: int, legend: Sequence[tuple[int, str]]) -> tuple[Figure, list[list[Axes]]]:
+def _panels(size_mm: np.ndarray, rows: int, legend: Mapping[str, tuple]) -> tuple[Figure, list[list[Axes]]]:
     """Return a dark figure with its legend and, for each row, three panels of one height and true proportions."""
     shapes = np.array([size_mm[plane.across] / size_mm[plane.down] for plane in _PLANES])
-    columns = max(1, min(len(legend), 150 // (5 + max((len(name) for _, name in legend), default=0))))
+    columns = max(1, min(len(legend), 150 // (5 + max(map(len, legend), default=0))))
     side, top, gap, width = 0.34, 0.3, 0.12, 12.0  # inches, as all that follows
     bottom = 0.2 + 0.21 * math.ceil(len(legend) / columns)
     height = (width - 2 * side - 2 * gap) / shapes.sum()
@@ -189,8 +175,7 @@ def _panels(size_mm: np.ndarray, rows: int, legend: Sequence[tuple[int, str]]) -
         ]
         for low in lows
     ]
-    colours = label_colours(max((value for value, _ in legend), default=0) + 1)
-    patches = [Patch(color=tuple(colours[value]), label=name) for value, name in legend]
+    patches = [Patch(color=colour, label=name) for name, colour in legend.items()]
     style = {"frameon": False, "labelcolor": _INK, "fontsize": 9, "handlelength": 1, "handleheight": 1}
     if patches:
         figure.legend(handles=patches, loc="lower center", ncols=columns, columnspacing=1.6, **style)
@@ -212,9 +197,10 @@ def _show_scan(
         text.set(weight="bold", path_effects=outline)
 
 
-def _show_labels(axes: Axes, plane: _Plane, picture: np.ndarray, spacing_mm: Sequence[float]) -> None:
+def _show_labels(
+    axes: Axes, plane: _Plane, picture: np.ndarray, spacing_mm: Sequence[float], colours: np.ndarray
+) -> None:
     """Tint and outline each label of a slice."""
-    colours = label_colours(int(picture.max()) + 1)
     tint = np.concatenate([colours[picture], np.where(picture > 0, _OPACITY, 0.0)[..., None]], axis=-1)
     left, right, bottom, top = extent = _extent(plane, picture, spacing_mm)
     axes.imshow(tint, extent=extent, interpolation="nearest")

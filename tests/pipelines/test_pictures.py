@@ -120,7 +120,7 @@ def test_labels_are_tinted_with_their_own_colour_only() -> None:
     figure = overlay_figure(np.zeros(SHAPE), 2 * block, SPACING, {})
     tint = np.asarray(figure.axes[CORONAL].images[1].get_array())
     assert np.count_nonzero(tint[..., 3]) == 15
-    np.testing.assert_array_equal(tint[0, 0, :3], label_colours(3)[2])
+    np.testing.assert_array_equal(tint[0, 0, :3], label_colours({}, 3)[2])
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 5, 6), (4, 1, 3)])
@@ -138,17 +138,13 @@ def test_a_hundred_long_names_fit_the_page() -> None:
     assert legend.y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
 
 
-def test_colours_are_stable_and_differ() -> None:
-    colours = label_colours(120)
-    assert colours.shape == (120, 3)
-    assert colours.min() >= 0
-    assert colours.max() <= 1
-    np.testing.assert_array_equal(label_colours(7), colours[:7])
-    assert label_colours(0).shape == (0, 3)
-    distance = np.linalg.norm(colours[1:, None] - colours[None, 1:], axis=-1) + 9 * np.eye(119)
-    assert distance.min() > 0
-    assert distance[:10, :10].min() > 0.25
-    assert np.linalg.norm(colours[1:], axis=-1).min() > 0.5
+def test_a_name_has_one_colour_whatever_its_number() -> None:
+    colours = label_colours({1: "spleen", 2: "class 2"}, 4)
+    assert colours.shape == (4, 3)
+    assert colours[0].tolist() == [0, 0, 0]
+    other = label_colours({7: "spleen", 3: "class 2", 5: "3"}, 8)
+    np.testing.assert_array_equal(colours[1:], other[[7, 3, 5]])
+    assert label_colours({}, 0).shape == (0, 3)
 
 
 @pytest.mark.parametrize(
