@@ -21,6 +21,7 @@ from .structures import structure
 
 _PAGE, _INK, _FAINT, _GRID = "#0e1116", "#e6e9ef", "#8b93a1", "#2a303b"
 _OPACITY = 0.38
+_CONTACTS = 12
 # Key in the log, name, colour and height in inches of each panel of a training figure.
 _CURVES = (
     ("loss", "loss", "#58b2f4", 2.6),
@@ -108,6 +109,44 @@ def overlay_figure(
     if reference is not None:
         for line, title in zip(grid, ("scan" if labels is None else "prediction", "reference"), strict=True):
             line[0].set_ylabel(title, color=_INK, fontsize=10, labelpad=6)
+    return figure
+
+
+def contact_figure(
+    ct: np.ndarray,
+    labels: np.ndarray,
+    spacing_mm: Sequence[float],
+    names: Mapping[int, str],
+    *,
+    window_hu: tuple[float, float] = (-160, 240),
+) -> Figure:
+    """Show twelve axial slices of a scan with its labels on top, from the feet up, evenly over what is labelled.
+
+    Args:
+        ct: Hounsfield units `(x, y, z)` in RAS+ axis order.
+        labels: Integers of the shape of `ct`, zero for background; without any the whole scan is shown.
+        spacing_mm: Size of a voxel along x, y and z.
+        names: Of the labels; they choose the colours.
+        window_hu: Hounsfield units that are shown black and white.
+
+    Raises:
+        ValueError: As for `overlay_figure`.
+    """
+    _check(ct, [labels], spacing_mm)
+    plane, depth = _PLANES[0], ct.shape[2]
+    filled = np.flatnonzero(labels.any(axis=(0, 1)))
+    first, last = (filled[0], filled[-1]) if len(filled) else (0, depth - 1)
+    slices = np.unique(np.linspace(first, last, _CONTACTS + 2).round().astype(int)[1:-1])
+    colours = label_colours(names, int(labels.max()) + 1)
+    shape = ct.shape[1] * spacing_mm[1] / (ct.shape[0] * spacing_mm[0])
+    figure = Figure(figsize=(12, 3 * (3 * shape + 0.25)), facecolor=_PAGE)
+    grid = figure.subplots(3, 4, gridspec_kw={"left": 0, "right": 1, "bottom": 0, "top": 0.97, "wspace": 0.01})
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, at in zip(grid.flat, slices.tolist(), strict=False):  # a thin scan leaves some empty
+        _show_scan(axes, plane, plane.cut(ct, at), spacing_mm, window_hu)
+        _show_labels(axes, plane, plane.cut(labels, at), spacing_mm, colours)
+        axes.set_title(f"{at + 1} / {depth}", color=_FAINT, fontsize=8, pad=3)
     return figure
 
 

@@ -53,6 +53,12 @@ def test_typing_information_is_installed(project) -> None:
     assert (Path(fredholm.__file__).parent / "py.typed").is_file()
 
 
+def test_the_files_that_come_with_a_package_are_there(project) -> None:
+    for package, files in project["tool"]["setuptools"]["package-data"].items():
+        folder = ROOT.joinpath(*package.split(".")[1:])
+        assert [name for name in files if not (folder / name).is_file()] == []
+
+
 def test_the_version_is_the_projects(project) -> None:
     assert metadata.version("fredholm") == project["project"]["version"]
 

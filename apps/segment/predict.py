@@ -9,10 +9,11 @@ import tyro
 
 from ...kernels import reuse_host_memory
 from ...pipelines.devices import Precision
-from ...pipelines.nifti import check_target, niftis, read_volume, write_labels
+from ...pipelines.nifti import check_target, niftis, read_volume, stem, write_labels
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
 from ..console import bar, note, result
+from ..viewer import LabelledScan, write_views
 
 
 @dataclass
@@ -46,6 +47,9 @@ class Predict:
     compile: bool = False
     """Compile the network: the first window takes a minute or more, later ones less."""
 
+    view: bool = False
+    """Write a page that shows the scan with its labels in a browser, and a contact sheet, beside each label map."""
+
     device: str = "auto"
     """auto, cpu, cuda."""
 
@@ -77,7 +81,10 @@ class Predict:
     def _one(self, predictor: Predictor, scan: Path, labels: Path) -> None:
         volume = read_volume(scan, assume=self.assume)
         with bar(scan.name, predictor.windows(volume)) as progress:
-            write_labels(labels, predictor.label(volume, progress.tick), like=volume)
+            array = predictor.label(volume, progress.tick)
+            write_labels(labels, array, like=volume)
+        if self.view:
+            write_views(labels.parent, stem(labels), LabelledScan(scan.name, volume, array, predictor.plan.names))
 
 
 def _jobs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:

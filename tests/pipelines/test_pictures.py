@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from fredholm.pipelines.pictures import label_colours, overlay_figure, png_bytes, training_figure
+from fredholm.pipelines.pictures import contact_figure, label_colours, overlay_figure, png_bytes, training_figure
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -136,6 +136,28 @@ def test_a_hundred_long_names_fit_the_page() -> None:
     assert legend.x0 >= 0
     assert legend.x1 <= figure.bbox.width
     assert legend.y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
+
+
+def test_a_contact_sheet_goes_from_the_feet_up_through_what_is_labelled() -> None:
+    place = np.broadcast_to(np.arange(60.0), (10, 12, 60))
+    labels = np.zeros(place.shape, np.uint8)
+    labels[2:4, 3:5, 10:50] = 1
+    figure = contact_figure(place, labels, SPACING, {1: "spleen"})
+    heights = [float(np.asarray(axes.images[0].get_array())[0, 0]) for axes in figure.axes]
+    assert len(heights) == 12
+    assert heights == sorted(heights)
+    assert 10 < heights[0] < 15
+    assert 44 < heights[-1] < 49
+    tint = np.asarray(figure.axes[0].images[1].get_array())
+    np.testing.assert_array_equal(tint[8, 7, :3], label_colours({1: "spleen"}, 2)[1])
+    assert np.count_nonzero(tint[..., 3]) == 4
+
+
+@pytest.mark.parametrize("depth", [1, 5])
+def test_a_contact_sheet_of_a_thin_scan_shows_each_slice_once(depth: int) -> None:
+    figure = contact_figure(np.zeros((4, 5, depth)), np.zeros((4, 5, depth), int), SPACING, {})
+    assert sum(bool(axes.images) for axes in figure.axes) == depth
+    assert png_bytes(figure, dpi=20)
 
 
 def test_a_name_has_one_colour_whatever_its_number() -> None:

@@ -48,6 +48,17 @@ def test_one_scan_gives_one_file_and_its_name_on_stdout(
     assert nib.load(target).get_data_dtype() == np.uint8  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_a_page_and_a_contact_sheet_come_beside_the_label_map_when_asked_for(
+    tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "labels.nii.gz"
+    assert predict(write_scan(tmp_path / "ct.nii.gz"), target, run, "--view") == 0
+    assert capsys.readouterr().out == f"{target}\n"
+    assert names(tmp_path) == ["ct.nii.gz", "labels.html", "labels.nii.gz", "labels_sheet.html"]
+    for page in ("labels.html", "labels_sheet.html"):
+        assert all(word in (tmp_path / page).read_text() for word in ("<h1>ct.nii.gz</h1>", "spleen", "liver"))
+
+
 def test_into_a_folder_that_is_there_goes_a_file_of_the_scans_name(tmp_path: Path, run: Path) -> None:
     scan = write_scan(tmp_path / "ct.nii")
     (tmp_path / "labels").mkdir()
