@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -31,6 +31,11 @@ class Axis:
         return self.taps // 2 if self.periodic else min(self.taps // 2, self.samples - 1)
 
     @property
+    def positions(self) -> int:
+        """Length of the centred kernel: with zeros outside odd, so that lag zero is its middle, as matrices want it."""
+        return self.taps if self.periodic else 2 * self.reach + 1
+
+    @property
     def frequencies(self) -> int:
         """Coefficients that hold the result without aliasing into the samples."""
         return self.samples if self.periodic else good_frequencies(self.samples + self.reach)
@@ -43,21 +48,21 @@ class Axis:
     @property
     def kernel(self) -> Size:
         """The transform of the centred kernel."""
-        return Size(2 * self.reach + 1, self.frequencies, self.reach, self._fast)
+        return Size(self.positions, self.frequencies, self.reach, self._fast)
 
     @property
     def _fast(self) -> bool:
         return self.periodic or self.frequencies > LONG_ABOVE
 
     def centre(self, kernel: Tensor, dim: int) -> Tensor:
-        """Bring the taps to the lags -reach ... reach, so that lag zero is in the middle of 2 reach + 1 positions."""
+        """Bring the taps to the lags -reach ... reach; on a periodic axis they stay as they are."""
         before = self.reach - self.taps // 2
-        return _pad_or_cut(kernel, dim, before, 2 * self.reach + 1 - self.taps - before)
+        return _pad_or_cut(kernel, dim, before, self.positions - self.taps - before)
 
     def uncentre(self, kernel: Tensor, dim: int) -> Tensor:
-        """The transpose of `centre`: from the lags -reach ... reach back to the taps."""
+        """The transpose of `centre`."""
         before = self.taps // 2 - self.reach
-        return _pad_or_cut(kernel, dim, before, self.taps - 2 * self.reach - 1 - before)
+        return _pad_or_cut(kernel, dim, before, self.taps - self.positions - before)
 
 
 def _pad_or_cut(x: Tensor, dim: int, before: int, after: int) -> Tensor:
@@ -73,10 +78,10 @@ class Plan:
 
     axes: tuple[Axis, ...]
 
-    @classmethod
-    def of(cls, grid: Sequence[int], taps: Sequence[int], periodic: Sequence[bool]) -> "Plan":
+    @staticmethod
+    def of(grid: Sequence[int], taps: Sequence[int], periodic: Sequence[bool]) -> "Plan":
         """The plan for a grid and a kernel of these lengths."""
-        return cls(tuple(Axis(n, t, p) for n, t, p in zip(grid, taps, periodic, strict=True)))
+        return _plan(tuple(grid), tuple(taps), tuple(periodic))
 
     @cached_property
     def signal(self) -> tuple[Size, ...]:
@@ -110,3 +115,8 @@ class Plan:
         for dim, axis in enumerate(self.axes, start=-len(self.axes)):
             kernel = axis.uncentre(kernel, dim)
         return kernel
+
+
+@lru_cache(maxsize=256)  # a network asks for the same few plans again and again
+def _plan(grid: tuple[int, ...], taps: tuple[int, ...], periodic: tuple[bool, ...]) -> Plan:
+    return Plan(tuple(Axis(n, t, p) for n, t, p in zip(grid, taps, periodic, strict=True)))

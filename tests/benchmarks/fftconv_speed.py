@@ -1,6 +1,8 @@
 """Our `fftconv` and nvsubquadratic's side by side: time and accuracy, in one run on one machine.
 
-Nothing is timed before both sides agree with a float64 result, and so with each other. README.md here says how to make
+Nothing is timed before both sides agree with a float64 result, and so with each other. Each time is taken in a process
+of its own, since what the C library does with freed memory makes up to two thirds of some times and depends on what
+the process did before; with `--keep-memory` both sides keep it (`reuse_host_memory`). README.md here says how to make
 an environment that holds both. Usage::
 
     python tests/benchmarks/fftconv_speed.py --threads 2 --repeats 7 --json fftconv.json
@@ -9,13 +11,14 @@ an environment that holds both. Usage::
 import argparse
 import json
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from fredholm.kernels import fftconv, spectrum
+from fredholm.kernels import fftconv, reuse_host_memory, spectrum
 from torch import Tensor
 
 SIZES = [(48, 48), (96, 24), (192, 12)]  # channels, side of the grid: the three finest stages of a UNETR at 96^3
@@ -78,38 +81,63 @@ def check(sides: dict[str, Function], tensors: list[Tensor], dy: Tensor, boundar
     return found
 
 
-def best_times(calls: list[Callable[[], object]], repeats: int) -> list[float]:
-    """The shortest time of each call in milliseconds; they take turns, so that noise meets them alike."""
-    times = [float("inf")] * len(calls)
+def problem(channels: int, n: int, boundary: str) -> tuple[list[Tensor], Tensor]:
+    """x, kernel and shortcut, and the gradient of the output."""
+    torch.manual_seed(0)
+    taps = 2 * n - 1 if boundary == "zero" else n - 1
+    x, dy, shortcut = torch.randn(1, channels, n, n, n), torch.randn(1, channels, n, n, n), torch.randn(channels)
+    return [x, torch.randn(1, channels, taps, taps, taps) / taps**1.5, shortcut], dy
+
+
+def ours(boundary: str) -> Function:
+    """Our convolution."""
+    return lambda x, kernel, shortcut: fftconv(x, kernel, boundary=boundary, shortcut=shortcut)
+
+
+def best_time(call: Callable[[], object], repeats: int) -> float:
+    """The shortest time of a call in milliseconds, after one that does not count."""
+    call()
+    times = []
     for _ in range(repeats):
-        for i, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            times[i] = min(times[i], 1e3 * (time.perf_counter() - start))
+        start = time.perf_counter()
+        call()
+        times.append(1e3 * (time.perf_counter() - start))
+    return min(times)
+
+
+def work(side: str, channels: int, n: int, boundary: str, repeats: int) -> dict[str, float]:
+    """One side's times, in this process."""
+    tensors, dy = problem(channels, n, boundary)
+    function = ours(boundary) if side == "ours" else load_peer()[boundary]
+    times = {}
+    with torch.no_grad():
+        if side == "ours":
+            x, kernel, shortcut = tensors
+            kept = spectrum(kernel, x.shape[2:], boundary)
+            times["kept spectrum"] = best_time(lambda: fftconv(x, kept, boundary=boundary, shortcut=shortcut), repeats)
+        times["spectrum in call"] = best_time(lambda: function(*tensors), repeats)
+    times["and backward"] = best_time(lambda: results(function, tensors, dy), repeats)
     return times
 
 
-def compare(channels: int, n: int, boundary: str, peer: Function, repeats: int) -> Iterator[dict[str, object]]:
+def in_own_process(side: str, *case: object) -> dict[str, float]:
+    """`work` in a new process."""
+    command = [sys.executable, "-W", "ignore", *sys.argv, "--worker", side, *map(str, case)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{side}: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def compare(channels: int, n: int, boundary: str, peer: Function) -> Iterator[dict[str, object]]:
     """One row for each way of use."""
-    taps = 2 * n - 1 if boundary == "zero" else n - 1
-    x, dy, shortcut = torch.randn(1, channels, n, n, n), torch.randn(1, channels, n, n, n), torch.randn(channels)
-    kernel = torch.randn(1, channels, taps, taps, taps) / taps**1.5
-    tensors = [x, kernel, shortcut]
-
-    def ours(x: Tensor, kernel: Tensor, shortcut: Tensor) -> Tensor:
-        return fftconv(x, kernel, boundary=boundary, shortcut=shortcut)
-
-    found = check({"ours": ours, "peer": peer}, tensors, dy, boundary)
-    kept = spectrum(kernel, (n, n, n), boundary)
-    with torch.no_grad():
-        calls = [lambda: fftconv(x, kept, boundary=boundary, shortcut=shortcut), lambda: ours(*tensors)]
-        kept_ms, made_ms, peer_ms = best_times([*calls, lambda: peer(*tensors)], repeats)
-    both_ms = best_times([lambda f=f: results(f, tensors, dy) for f in (ours, peer)], repeats)
-    rows = ("kept spectrum", kept_ms, peer_ms), ("spectrum in call", made_ms, peer_ms), ("and backward", *both_ms)
-    for what, our_ms, their_ms in rows:
+    found = check({"ours": ours(boundary), "peer": peer}, *problem(channels, n, boundary), boundary)
+    mine, theirs = (in_own_process(side, channels, n, boundary) for side in ("ours", "peer"))
+    for what, our_ms in mine.items():
         part = "gradients" if what == "and backward" else "forward"
+        peer_ms = theirs.get(what, theirs["spectrum in call"])
         side_errors = (found["ours"][part], found["peer"][part])
-        values = (channels, f"{n}^3", boundary, what, our_ms, their_ms, their_ms / our_ms, *side_errors)
+        values = (channels, f"{n}^3", boundary, what, our_ms, peer_ms, peer_ms / our_ms, *side_errors)
         yield dict(zip(HEADINGS, values, strict=True))
 
 
@@ -136,17 +164,23 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="threads of both sides (2)")
     parser.add_argument("--repeats", type=int, default=7, help="rounds, of which the best counts (7)")
     parser.add_argument("--json", type=Path, help="also write the rows and the machine to this file")
+    parser.add_argument("--keep-memory", action="store_true", help="let both sides keep freed memory")
+    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    peers = load_peer()
     torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
-    about = machine()
+    if options.keep_memory:
+        reuse_host_memory()
+    if options.worker:
+        side, channels, n, boundary = options.worker
+        print(json.dumps(work(side, int(channels), int(n), boundary, options.repeats)))
+        return
+    peers, about = load_peer(), machine()
     print(*(f"{name}: {value}" for name, value in about.items()), sep="\n")
     print("\n{:>8}  {:>5}  {:<8}  {:<16}  {:>8}  {:>8}  {:>6}  {:>10}  {:>10}".format(*HEADINGS))
     rows = []
     for boundary, peer in peers.items():
         for channels, n in SIZES:
-            for row in compare(channels, n, boundary, peer, options.repeats):
+            for row in compare(channels, n, boundary, peer):
                 rows.append(row)
                 print(line(row), flush=True)
     if options.json:
