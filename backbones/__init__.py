@@ -1,5 +1,6 @@
 """Layers and networks: what has parameters."""
 
+from .half import round_weights
 from .hyena import HyenaND, ProductGates, ShortConvolution, UnitGates
 from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
 from .mixer_unetr import Encoder, MixerUNETR
@@ -28,4 +29,5 @@ __all__ = [
     "UnitGates",
     "WindowAttention",
     "from_monai",
+    "round_weights",
 ]

@@ -54,7 +54,7 @@ class _Conv(nn.Module):
         if x.shape[1] == 1:
             x, weight = _with_zero_channel(x), F.pad(weight, (0, 0) * (x.ndim - 2) + (0, 1))
         weight = weight.contiguous(memory_format=_layout(x.ndim - 2))
-        if x.device.type == "cpu" and x.ndim == 5 and x.shape[2] == 2:
+        if torch.is_grad_enabled() and x.device.type == "cpu" and x.ndim == 5 and x.shape[2] == 2:
             # oneDNN's bfloat16 gradient by the weight reads memory that nobody wrote where the first axis has length 2.
             with torch.autocast("cpu", enabled=False):
                 return convolve(x.float(), weight.float(), padding=self.conv.padding).to(x.dtype)

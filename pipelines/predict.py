@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..backbones import round_weights
 from .devices import Precision, arithmetic, best_precision, pick_device
 from .plan import Plan
 from .prepare import prepare_image
@@ -22,7 +23,7 @@ class Predictor:
 
     Args:
         plan: Preparation and window.
-        model: The network, in evaluation mode.
+        model: The network; it is put into evaluation mode, and its weights are rounded to `precision`.
         device: Where it runs.
         precision: Of its arithmetic.
         overlap: Share of a window that its neighbour sees too.
@@ -37,6 +38,8 @@ class Predictor:
     def __post_init__(self) -> None:
         self.precision = self.precision or best_precision(self.device)
         self.model.to(self.device).eval()
+        if self.precision == "bf16-mixed":
+            round_weights(self.model, torch.bfloat16)
 
     @classmethod
     def of(

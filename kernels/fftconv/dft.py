@@ -14,12 +14,13 @@ Three ways to the same numbers, chosen by length and boundary:
 - short axes: one product with the complex matrix;
 - medium axes: the samples are folded about their middle first, and cosines and sines are applied as two real products
   of half the size each, a quarter of the arithmetic;
-- long axes, and periodic ones, where m is no more than the samples: `torch.fft`, O(m log m).
+- long axes, and those where there is no padding to skip, as of periodic grids and of kernels as long as the grid:
+  `torch.fft`, O(m log m).
 
 Conjugates are made, never marked: inside a custom operator a compiler may not see PyTorch's mark.
 
-The first two order the frequencies 0, 1, ..., m // 2, -1, -2, ..., -((m - 1) // 2), the last as `torch.fft` does. The
-signal's and the kernel's transform of one axis always agree in that.
+The first two order the frequencies 0, 1, ..., m // 2, -1, -2, ..., -((m - 1) // 2). `torch.fft` has the negative ones
+the other way round, and they are turned where the partner goes by matrix: signal and kernel of an axis always agree.
 
 Source: the folding is the textbook split of a DFT into its even and odd part (e.g. Rabiner and Gold, 1975, ch. 6).
 """
@@ -34,6 +35,7 @@ from torch import Tensor
 
 DENSE_UP_TO = 16  # positions; up to here a fold costs more passes than it saves products
 LONG_ABOVE = 512  # frequencies; from here on O(m log m) wins over any matrix
+FULL_ABOVE = 32  # the same where at least two of three positions hold a sample
 
 
 class Transform(Protocol):
@@ -69,12 +71,14 @@ class Size:
         frequencies: Coefficients, m.
         origin: Where sample 0's place is counted from in an FFT: 0 for a signal, the middle for a kernel.
         fast: Whether to take `torch.fft` in place of a matrix.
+        mirrored: Whether the negative frequencies must come as the matrices give them, -1 first.
     """
 
     positions: int
     frequencies: int
     origin: int
     fast: bool
+    mirrored: bool
 
 
 # Kept matrices serve training too, so they must not be made as inference tensors.
@@ -119,10 +123,16 @@ class FastBox:
         for dim, m in zip(self.dims, self.frequencies, strict=True):
             x = _wrap(x, m, dim)
         spectrum = torch.fft.rfftn(x, self.frequencies, self.dims)
-        return spectrum if self.phase is None else spectrum.mul_(self.phase)
+        if self.phase is not None:
+            spectrum.mul_(self.phase)
+        for dim, size in zip(self.dims[:-1], self.sizes, strict=False):
+            spectrum = _mirror(spectrum, size, dim)
+        return spectrum
 
     def inverse(self, spectrum: Tensor) -> Tensor:
         """The way back."""
+        for dim, size in zip(self.dims[:-1], self.sizes, strict=False):
+            spectrum = _mirror(spectrum, size, dim)
         if self.phase is not None:
             spectrum = spectrum * torch.conj_physical(self.phase)
         x = torch.fft.irfftn(spectrum, self.frequencies, self.dims)
@@ -139,8 +149,8 @@ def fast_box(sizes: tuple[Size, ...], dtype: torch.dtype, device: torch.device) 
 
 
 def good_frequencies(least: int) -> int:
-    """The smallest suitable number of frequencies: `least`, or for long axes the next product of 2, 3 and 5."""
-    if least <= LONG_ABOVE:
+    """The smallest suitable number of frequencies: `least`, or for longer axes the next product of 2, 3 and 5."""
+    if least <= FULL_ABOVE:
         return least
     while _without_small_factors(least) != 1:
         least += 1
@@ -234,9 +244,10 @@ class _Fast:
     def forward(self, x: Tensor) -> Tensor:
         m = self.size.frequencies
         spectrum = torch.fft.fft(_wrap(x, m, 1), n=m, dim=1)
-        return spectrum if self.phase is None else spectrum.mul_(self.phase[:, None])
+        return _mirror(spectrum if self.phase is None else spectrum.mul_(self.phase[:, None]), self.size, 1)
 
     def inverse(self, spectrum: Tensor) -> Tensor:
+        spectrum = _mirror(spectrum, self.size, 1)
         if self.phase is not None:
             spectrum = spectrum * torch.conj_physical(self.phase[:, None])
         return _unwrap(torch.fft.ifft(spectrum, dim=1), self.size.positions, 1)
@@ -273,6 +284,20 @@ class _RealFast:
         if self.phase is not None:
             spectrum = spectrum * torch.conj_physical(self.phase)
         return _unwrap(torch.fft.irfft(spectrum, n=self.size.frequencies), self.size.positions, 1)
+
+
+def _mirror(spectrum: Tensor, size: Size, dim: int) -> Tensor:
+    """Turn the negative frequencies of `torch.fft` round, where a matrix is the partner; and back again."""
+    if not size.mirrored:
+        return spectrum
+    return spectrum.index_select(dim, _mirrored_order(size.frequencies, spectrum.device))
+
+
+@lru_cache(maxsize=256)
+@torch.inference_mode(False)
+def _mirrored_order(m: int, device: torch.device) -> Tensor:
+    places = torch.arange(m, device=device)
+    return torch.cat((places[: m // 2 + 1], places[m // 2 + 1 :].flip(0)))
 
 
 def _wrap(x: Tensor, period: int, dim: int) -> Tensor:

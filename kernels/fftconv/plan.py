@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from .dft import LONG_ABOVE, Size, good_frequencies
+from .dft import FULL_ABOVE, LONG_ABOVE, Size, good_frequencies
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Axis:
 
     @property
     def positions(self) -> int:
-        """Length of the centred kernel: with zeros outside odd, so that lag zero is its middle, as matrices want it."""
+        """Length of the centred kernel; with zeros outside an odd number, so that lag zero is the middle."""
         return self.taps if self.periodic else 2 * self.reach + 1
 
     @property
@@ -43,12 +43,13 @@ class Axis:
     @property
     def signal(self) -> Size:
         """The transform of the samples."""
-        return Size(self.samples, self.frequencies, 0, self._fast)
+        return Size(self.samples, self.frequencies, 0, self._fast, mirrored=False)
 
     @property
     def kernel(self) -> Size:
         """The transform of the centred kernel."""
-        return Size(self.positions, self.frequencies, self.reach, self._fast)
+        full = 3 * self.positions > 2 * self.frequencies > 2 * FULL_ABOVE
+        return Size(self.positions, self.frequencies, self.reach, self._fast or full, mirrored=not self._fast)
 
     @property
     def _fast(self) -> bool:
@@ -78,10 +79,10 @@ class Plan:
 
     axes: tuple[Axis, ...]
 
-    @staticmethod
-    def of(grid: Sequence[int], taps: Sequence[int], periodic: Sequence[bool]) -> "Plan":
+    @classmethod
+    def of(cls, grid: Sequence[int], taps: Sequence[int], periodic: Sequence[bool]) -> "Plan":
         """The plan for a grid and a kernel of these lengths."""
-        return _plan(tuple(grid), tuple(taps), tuple(periodic))
+        return cls(tuple(Axis(n, t, p) for n, t, p in zip(grid, taps, periodic, strict=True)))
 
     @cached_property
     def signal(self) -> tuple[Size, ...]:
@@ -115,8 +116,3 @@ class Plan:
         for dim, axis in enumerate(self.axes, start=-len(self.axes)):
             kernel = axis.uncentre(kernel, dim)
         return kernel
-
-
-@lru_cache(maxsize=256)  # a network asks for the same few plans again and again
-def _plan(grid: tuple[int, ...], taps: tuple[int, ...], periodic: tuple[bool, ...]) -> Plan:
-    return Plan(tuple(Axis(n, t, p) for n, t, p in zip(grid, taps, periodic, strict=True)))
