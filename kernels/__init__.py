@@ -1,5 +1,6 @@
 """Functions on tensors: the operators' inner loops, one room for each."""
 
+from .anchor_mix import anchor_measure, anchor_mix
 from .fftconv import Boundary, Spectrum, fftconv, spectrum
 from .gate import gate
 from .host_memory import reuse_host_memory
@@ -9,6 +10,8 @@ from .instance_norm import instance_norm
 __all__ = [
     "Boundary",
     "Spectrum",
+    "anchor_measure",
+    "anchor_mix",
     "fftconv",
     "gate",
     "implicit_kernel",
