@@ -20,10 +20,11 @@ Side = Literal["left", "right"]
 
 @dataclass(frozen=True)
 class Code:
-    """A concept of SNOMED CT (coding scheme SCT)."""
+    """A concept, of SNOMED CT (scheme SCT) unless it says another."""
 
     value: str
     meaning: str
+    scheme: str = "SCT"
 
 
 @dataclass(frozen=True)

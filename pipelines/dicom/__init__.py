@@ -1,0 +1,1 @@
+"""DICOM in and out: segmentations on the slices of their series."""
