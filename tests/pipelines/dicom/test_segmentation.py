@@ -1,7 +1,9 @@
 """A label map goes into DICOM SEG and comes back as it was; others read it, and we read theirs."""
 
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -304,7 +306,7 @@ def test_dciodvfy_has_nothing_to_say(tmp_path: Path, kind: Kind, geometry: dict,
 
 @pytest.mark.parametrize("kind", ["binary", "labelmap"])
 def test_dcmqi_agrees_voxel_by_voxel(tmp_path: Path, kind: Kind) -> None:
-    program = shutil.which("segimage2itkimage")
+    program = shutil.which("segimage2itkimage", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if program is None:
         pytest.skip("dcmqi is not installed")
     source, labels = series(orientation=OBLIQUE, step=(-1.5, 2, 0)), label_map()
