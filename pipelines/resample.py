@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.ndimage import find_objects
 
+from .thin import keep_thin
 from .volume import Volume
 
 AVERAGED = 1.5  # coarser than this: average instead of sample
@@ -77,11 +78,12 @@ def resample_array(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 def resample_labels(labels: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Resample a label map over the same box: each voxel gets the label that has the largest share in it.
 
-    The share of a label is the resampled mask of its voxels; where shares are equal, the smaller label wins. One label
-    is held at a time, within its own bounding box in a slab of the volume, so memory does not grow with their number.
+    The share of a label is the resampled mask of its voxels; where shares are equal, the smaller label wins. Structures
+    too thin to win a voxel are kept all the same, see `keep_thin`. One label is held at a time, within its own bounding
+    box in a slab of the volume, so memory does not grow with their number.
 
     Args:
-        labels: `(i, j, k)`, any integer type.
+        labels: `(i, j, k)`, any integer type, 0 is background.
         shape: Voxels wanted along each axis.
 
     Returns:
@@ -101,6 +103,7 @@ def resample_labels(labels: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         rows = slice(start, start + SLAB)
         columns = _span(matrices[0][rows], axis=1)
         result[rows] = _largest_share(labels[columns], [matrices[0][rows, columns], *matrices[1:]])
+    keep_thin(labels, result)
     return result
 
 

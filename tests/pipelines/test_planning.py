@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fredholm.pipelines import prepare
 from fredholm.pipelines.dataset import DataSet, open_dataset
 from fredholm.pipelines.nifti import read_labels, read_volume, write_labels, write_volume
 from fredholm.pipelines.plan import Network, Recipe
 from fredholm.pipelines.planning import Wishes, plan_and_prepare, prepare_again
 from fredholm.pipelines.prepare import prepare_image, prepare_labels
 from fredholm.pipelines.volume import Volume
+from helpers.orders import ORDERS, in_order
 
 SHAPE = (20, 24, 16)
 WISHES = Wishes(network=Network(feature_size=12), recipe=Recipe(window=(64, 64, 64), steps=7, seed=3))
@@ -139,6 +141,28 @@ def test_cases_are_prepared_as_planned(tmp_path: Path) -> None:
         image = prepare_image(volume, found.plan.preparation)
         assert torch.equal(case.image, image)
         assert torch.equal(case.labels, prepare_labels(labels, volume, image.shape[1:]))
+
+
+def test_plan_and_cases_are_the_same_in_all_48_axis_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "SAMPLED", 100)
+    shape, spacing = (20, 35, 16), (0.8, 1.3, 2.9)
+    put(tmp_path / "0", "case", shape, spacing)
+    image, labels = read_volume(tmp_path / "0/images/case.nii.gz"), read_labels(tmp_path / "0/labels/case.nii.gz")
+    wishes = wish(spacing_mm=(1.0, 1.7, 2.2))
+    expected = plan_and_prepare(open_dataset(tmp_path / "0"), wishes)
+    assert expected.plan.window == (32, 32, 32)
+    for number, order in enumerate(ORDERS, start=1):
+        for kind, volume, write in (("images", image, write_volume), ("labels", labels, write_stored_labels)):
+            (tmp_path / f"{number}/{kind}").mkdir(parents=True)
+            write(tmp_path / f"{number}/{kind}/case.nii.gz", in_order(volume, order))
+        found = plan_and_prepare(open_dataset(tmp_path / str(number)), wishes)
+        assert replace(found.plan, data=expected.plan.data) == expected.plan
+        assert torch.equal(found.training[0].image, expected.training[0].image)
+        assert torch.equal(found.training[0].labels, expected.training[0].labels)
+
+
+def write_stored_labels(path: Path, labels: Volume) -> None:
+    write_labels(path, labels.array, like=labels)
 
 
 def test_names_come_from_the_data_set(tmp_path: Path) -> None:

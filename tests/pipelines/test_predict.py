@@ -1,6 +1,5 @@
 """A prediction belongs to the body, not to its file: axis orders, grids and neighbours in a queue do not change it."""
 
-import itertools
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,8 @@ from fredholm.pipelines.prepare import prepare_image
 from fredholm.pipelines.run import Run
 from fredholm.pipelines.sliding import Tiling, label_volume
 from fredholm.pipelines.volume import Volume, canonical, restore
-from nibabel.orientations import apply_orientation, inv_ornt_aff
+from helpers.orders import ORDERS, in_order
+from nibabel.orientations import apply_orientation
 from torch import Tensor, nn
 
 CPU = torch.device("cpu")
@@ -26,11 +26,6 @@ PLAN = Plan(
     network=NETWORK,
     window=(32, 32, 32),
 )
-ORDERS = [
-    np.array(list(zip(order, signs, strict=True)), float)
-    for order in itertools.permutations(range(3))
-    for signs in itertools.product((1, -1), repeat=3)
-]
 
 
 def scan(shape=(34, 20, 13), spacing=(1.0, 1.3, 2.1)) -> Volume:
@@ -42,10 +37,6 @@ def scan(shape=(34, 20, 13), spacing=(1.0, 1.3, 2.1)) -> Volume:
     affine = np.diag((*spacing, 1.0))
     affine[:3, 3] = (-17.0, 40.5, 900.25)
     return Volume(array, affine)
-
-
-def in_order(volume: Volume, order: np.ndarray) -> Volume:
-    return Volume(apply_orientation(volume.array, order), volume.affine @ inv_ornt_aff(order, volume.shape))
 
 
 def untrained(plan: Plan = PLAN) -> nn.Module:

@@ -1,21 +1,16 @@
 """A scan reaches the network in one form, however its file ran, and air stays air."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
+from fredholm.pipelines import prepare
 from fredholm.pipelines.plan import Preparation
 from fredholm.pipelines.prepare import fitting, prepare_image, prepare_labels, scale_hu
 from fredholm.pipelines.resample import resample_labels
 from fredholm.pipelines.volume import Volume
-from nibabel.orientations import apply_orientation, inv_ornt_aff
+from helpers.orders import ORDERS, in_order
+from nibabel.orientations import apply_orientation
 
-ORDERS = [
-    np.array(list(zip(order, signs, strict=True)), float)
-    for order in itertools.permutations(range(3))
-    for signs in itertools.product((1, -1), repeat=3)
-]
 SPACING = (0.9, 1.5, 2.0)
 
 
@@ -27,10 +22,6 @@ def scan(shape=(9, 7, 6), spacing=SPACING, seed=0) -> Volume:
 
 def label_map(shape=(9, 7, 6), seed=0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 4, shape).astype(np.uint8)
-
-
-def in_order(volume: Volume, order: np.ndarray) -> Volume:
-    return Volume(apply_orientation(volume.array, order), volume.affine @ inv_ornt_aff(order, volume.shape))
 
 
 def preparation(spacing_mm=SPACING, window_hu=(-200.0, 300.0), **more) -> Preparation:
@@ -157,6 +148,13 @@ def test_the_fitted_window_is_that_of_the_labelled_voxels() -> None:
     low, high = fitting([(Volume(image, np.eye(4)), labels)]).window_hu
     assert low == pytest.approx(-49, abs=1)
     assert high == pytest.approx(149, abs=1)
+
+
+def test_a_sample_of_the_labelled_voxels_is_the_same_in_all_48_axis_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "SAMPLED", 20)
+    expected = fitting([(scan(), label_map())])
+    for order in ORDERS:
+        assert fitting([(in_order(scan(), order), apply_orientation(label_map(), order))]) == expected
 
 
 def test_a_fitted_window_is_never_empty() -> None:

@@ -1,18 +1,12 @@
 """A volume keeps array and place together; changes of axis order lose nothing and depend on nothing but the place."""
 
-import itertools
-
 import numpy as np
 import pytest
 from fredholm.pipelines.volume import Volume, canonical, grid_shift, reordered, restore, same_grid
-from nibabel.orientations import apply_orientation, inv_ornt_aff, io_orientation
+from helpers.orders import ORDERS, in_order
+from nibabel.orientations import apply_orientation, io_orientation
 from scipy.spatial.transform import Rotation
 
-ORDERS = [
-    np.array(list(zip(order, signs, strict=True)), float)
-    for order in itertools.permutations(range(3))
-    for signs in itertools.product((1, -1), repeat=3)
-]
 ANGLES = {"straight": (0, 0, 0), "oblique": (20, -10, 30), "steep": (40, 35, -50), "tie": (45, 0, 0)}
 
 
@@ -21,10 +15,6 @@ def volume(angles=(0, 0, 0), spacing=(0.7, 1.1, 3.0), shape=(3, 4, 5)) -> Volume
     affine[:3, :3] = Rotation.from_euler("zyx", angles, degrees=True).as_matrix() * spacing
     affine[:3, 3] = (-40, 7, 1234.5)
     return Volume(np.arange(np.prod(shape), dtype=np.int16).reshape(shape), affine)
-
-
-def in_order(original: Volume, order: np.ndarray) -> Volume:
-    return Volume(apply_orientation(original.array, order), original.affine @ inv_ornt_aff(order, original.shape))
 
 
 @pytest.mark.parametrize("angles", ANGLES.values(), ids=ANGLES)
