@@ -10,6 +10,7 @@ from typing import Annotated
 import torch
 import tyro
 
+from ..kernels import reuse_host_memory
 from ..pipelines.run import first_line
 from .console import note, quieten_libraries, show_warnings_as_lines
 from .convert import Convert
@@ -28,6 +29,7 @@ DESCRIPTION = "Learned integral operators for three-dimensional medicine and sci
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; what a user can mend is one line on stderr and exit code 1, Ctrl-C is exit code 130."""
+    reuse_host_memory()
     quieten_libraries()
     show_warnings_as_lines()
     wanted = tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]]

@@ -9,7 +9,6 @@ import numpy as np
 import tyro
 from lightning_fabric import Fabric
 
-from ..kernels import reuse_host_memory
 from ..pipelines.dataset import open_dataset
 from ..pipelines.devices import best_precision, pick_device
 from ..pipelines.nifti import read_labels, read_volume, write_labels
@@ -61,7 +60,6 @@ class Demo:
 
     def run(self) -> None:
         """Run the whole demo."""
-        reuse_host_memory()
         started = time.monotonic()
         data, run_folder = self.output / "data", self.output / "run"
         note("making six bodies to learn from and one to be tested on")

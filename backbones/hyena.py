@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..kernels import Boundary, Spectrum, fftconv, gate, spectrum
+from ..kernels import Boundary, Spectrum, fftconv, gate, short_convolution, spectrum
 from .implicit_kernel import ImplicitKernel
 from .registers import RegisterPool
 
@@ -100,14 +99,11 @@ class ShortConvolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From `(batch, *grid, channels)` to the same."""
-        convolve = (F.conv1d, F.conv2d, F.conv3d)[len(self.boundary) - 1]
-        x = x.movedim(-1, 1)  # a view whose memory is channels-last, which the depthwise kernels like best
         reach = self.weight.shape[-1] // 2
-        padding = [reach if boundary == "zero" else 0 for boundary in self.boundary]
-        for axis, boundary in enumerate(self.boundary, start=2):
+        for axis, boundary in enumerate(self.boundary, start=1):
             if boundary == "periodic":
                 x = _wrap(x, reach, axis)
-        return convolve(x, self.weight.to(x.dtype), padding=padding, groups=x.shape[1]).movedim(1, -1)
+        return short_convolution(x, self.weight, [reach if boundary == "zero" else 0 for boundary in self.boundary])
 
 
 def _wrap(x: Tensor, reach: int, axis: int) -> Tensor:

@@ -6,6 +6,7 @@ from .gate import gate
 from .host_memory import reuse_host_memory
 from .implicit_kernel import implicit_kernel
 from .instance_norm import instance_norm
+from .short_convolution import short_convolution
 
 __all__ = [
     "Boundary",
@@ -17,5 +18,6 @@ __all__ = [
     "implicit_kernel",
     "instance_norm",
     "reuse_host_memory",
+    "short_convolution",
     "spectrum",
 ]

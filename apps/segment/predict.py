@@ -7,7 +7,6 @@ from typing import Annotated
 
 import tyro
 
-from ...kernels import reuse_host_memory
 from ...pipelines.devices import Precision
 from ...pipelines.nifti import check_target, niftis, read_volume, stem, write_labels
 from ...pipelines.predict import Predictor
@@ -55,7 +54,6 @@ class Predict:
 
     def run(self) -> None:
         """Label every scan; a failed one is told, and the others are done all the same."""
-        reuse_host_memory()
         jobs = list(_jobs(self.input, self.output))
         for _, labels in jobs:
             check_target(labels)

@@ -162,7 +162,8 @@ def _column_sum(chunk: Tensor) -> Tensor:
 
 
 def _through_activation(upper: Tensor, result: Tensor, slope: float) -> Tensor:
-    return upper if slope == 1 else torch.where(result > 0, upper, upper * slope)
+    # PyTorch's own is vectorised in half precision too, which a choice by a mask is not.
+    return upper if slope == 1 else torch.ops.aten.leaky_relu_backward(upper, result.to(upper.dtype), slope, True)
 
 
 def _real_type(x: Tensor) -> torch.dtype:
