@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .nifti import read_labels
+from .images import read_labels
 
 TABLE = 65535  # label values up to here are looked up in a table
 

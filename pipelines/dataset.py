@@ -6,11 +6,11 @@
 - a `dataset.json` without one, as nnU-Net has it: `imagesTr/NAME_0000.nii.gz` and `labelsTr/NAME.nii.gz`;
 - `images/` and `labels/`, or `imagesTr/` and `labelsTr/`, with the same names in both;
 - `ct.nii.gz` and `labels.nii.gz`, in the folder itself or in each of its sub-folders;
-- `NAME.nii.gz` beside `NAME_label.nii.gz`, `NAME_labels.nii.gz` or `NAME_seg.nii.gz`.
+- `NAME.nii.gz` beside `NAME_label.nii.gz`, `NAME_labels.nii.gz`, `NAME_seg.nii.gz` or `NAME.seg.nrrd`.
 
-`.nii` serves as well as `.nii.gz`. Names come from `dataset.json`, or from `names.json` or `label_names.json`, as
-`{"1": "spleen"}` or `{"spleen": 1}`; without any, they are "class 1" and so on, by the values found in the label maps.
-A list of values, `{"lungs": [10, 11]}`, makes one class of them.
+Every format that `images` reads serves as well as `.nii.gz`. Names come from `dataset.json`, or from `names.json` or
+`label_names.json`, as `{"1": "spleen"}` or `{"spleen": 1}`; without any, they are "class 1" and so on, by the values
+found in the label maps. A list of values, `{"lungs": [10, 11]}`, makes one class of them.
 """
 
 import json
@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from .classes import Classes, few, read_json
-from .nifti import SUFFIXES, niftis, read_labels, read_volume, stem
+from .images import SUFFIXES, images_in, read_labels, read_volume, stem
 from .volume import Volume, reordered, same_grid
 
-LABEL_ENDINGS = ("_labels", "_label", "_seg")
+LABEL_ENDINGS = ("_labels", "_label", "_seg", ".seg")
 CHANNEL = "_0000"  # nnU-Net's mark of the first channel
 
 
@@ -152,7 +152,7 @@ def _image_file(path: Path) -> Path:
 
 def _nnunet(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[Case]]:
     if (ending := content.get("file_ending", SUFFIXES[0])) not in SUFFIXES:
-        raise ValueError(f"{file}: files that end in {ending}; only {' and '.join(SUFFIXES)} are supported")
+        raise ValueError(f"{file}: files that end in {ending}; expected one of {', '.join(SUFFIXES)}")
     test = [Case(stem.removesuffix(CHANNEL), path) for stem, path in _volumes(root / "imagesTs").items()]
     return _paired(root / "imagesTr", root / "labelsTr"), test
 
@@ -197,9 +197,9 @@ def _beside(files: dict[str, Path], root: Path) -> list[Case]:
 
 
 def _volumes(folder: Path) -> dict[str, Path]:
-    """NIfTI files of a folder by their names without ending, sorted; none if there is no folder."""
+    """Image files of a folder by their names without ending, sorted; none if there is no folder."""
     found: dict[str, Path] = {}
-    for path in niftis(folder) if folder.is_dir() else []:
+    for path in images_in(folder) if folder.is_dir() else []:
         if found.setdefault(stem(path), path) != path:
             raise ValueError(f"duplicate names: {found[stem(path)]} and {path}")
     return found

@@ -1,7 +1,8 @@
 """Files that are there whole or not at all: written beside, flushed to disk, then renamed."""
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -27,6 +28,44 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_with_companions(path: Path) -> Iterator[Path]:
+    """Give a path named like `path`, in a folder of its own, to write to; other files written beside it come with it.
+
+    On leaving they all take their places next to `path`, and `path` itself the last; after an error none does.
+
+    Raises:
+        FileNotFoundError: The folder does not exist.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {path.parent}")
+    folder = path.with_name(f".{uuid4().hex}")
+    folder.mkdir()
+    try:
+        yield folder / path.name
+        for file in sorted(folder.iterdir(), key=lambda file: file.name == path.name):
+            with file.open("rb+") as written:
+                os.fsync(written.fileno())
+            os.replace(file, path.with_name(file.name))
+    finally:
+        shutil.rmtree(folder)
+
+
+def check_target(path: Path, suffixes: Sequence[str]) -> str:
+    """The ending of a file that is to be written, one of `suffixes`.
+
+    Raises:
+        ValueError: It ends otherwise.
+        FileNotFoundError: Its folder does not exist.
+    """
+    suffix = next((suffix for suffix in suffixes if path.name.lower().endswith(suffix)), None)
+    if suffix is None:
+        raise ValueError(f"{path}: the name of an image ends in {', '.join(suffixes)}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {path.parent}")
+    return suffix
 
 
 def write_text(path: Path, text: str) -> None:

@@ -14,7 +14,7 @@ import math
 import os
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,21 +24,18 @@ import nibabel as nib
 import numpy as np
 from nibabel.arrayproxy import ArrayProxy
 from nibabel.filebasedimages import ImageFileError
-from nibabel.orientations import axcodes2ornt
 from nibabel.spatialimages import HeaderDataError, HeaderTypeError
 from nibabel.wrapstruct import WrapStructError
 
-from .files import replacing
-from .volume import Volume, grid_shift
+from .files import check_target, replacing
+from .stored import Stored, labels_to_write
+from .volume import Volume, assumed_affine, checked_affine, grid_shift
 
 SUFFIXES = (".nii.gz", ".nii")
 MILLIMETRES = {1: 1e3, 3: 1e-3}  # by NIfTI's code of the spatial unit; 2 is mm, 0 unknown
 HEADER_ERRORS = (HeaderDataError, HeaderTypeError, WrapStructError, ImageFileError)
-QUANTISED = 1e-3  # how far a label may be from a whole number if its file keeps scaled integers
 COMPRESSION = 3
 DEFLATE_AT_MOST = 1100  # bytes that a byte of a gzip file can stand for; the format's limit is 1032
-READ_AS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64)
-WRITTEN_AS = (np.uint8, np.int16, np.int32)  # what every tool reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +44,6 @@ class NiftiSource:
 
     header: nib.Nifti1Header
     affine: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class _Stored:
-    """What lies in a file: numbers before scaling, `(i, j, k)`, and their scale."""
-
-    array: np.ndarray
-    slope: float
-    inter: float
-    header: nib.Nifti1Header
-
-    @property
-    def is_scaled(self) -> bool:
-        return (self.slope, self.inter) != (1.0, 0.0)
 
 
 def read_volume(path: Path | str, *, assume: str | None = None) -> Volume:
@@ -79,10 +62,7 @@ def read_volume(path: Path | str, *, assume: str | None = None) -> Volume:
         FileNotFoundError: There is no such file.
         ValueError: It is no NIfTI file, damaged, empty, 4-D, or of unknown orientation.
     """
-    path = Path(path)
-    stored = _read(path)
-    affine = _affine(stored, assume, path)
-    return Volume(_finite(_scaled(stored), path), affine, NiftiSource(stored.header, affine), path)
+    return _read(Path(path), assume).image()
 
 
 def read_labels(path: Path | str, *, assume: str | None = None) -> Volume:
@@ -99,13 +79,7 @@ def read_labels(path: Path | str, *, assume: str | None = None) -> Volume:
         FileNotFoundError: There is no such file.
         ValueError: As in `read_volume`, or a value is not a whole number; the first such value is named.
     """
-    path = Path(path)
-    stored = _read(path)
-    affine = _affine(stored, assume, path)
-    array = stored.array
-    if array.dtype.kind == "f" or stored.is_scaled:
-        array = _whole(array * np.float64(stored.slope) + stored.inter, QUANTISED if stored.is_scaled else 0.0, path)
-    return Volume(array.astype(_smallest_type(array, READ_AS)), affine, NiftiSource(stored.header, affine), path)
+    return _read(Path(path), assume).labels()
 
 
 def write_labels(path: Path | str, labels: np.ndarray, like: Volume) -> None:
@@ -122,9 +96,7 @@ def write_labels(path: Path | str, labels: np.ndarray, like: Volume) -> None:
         ValueError: Ending, shape or type does not fit, or a label is beyond int32.
         OSError: The folder is missing or cannot be written.
     """
-    if labels.dtype.kind not in "iub":
-        raise ValueError(f"labels are integers, these are {labels.dtype}")
-    kept = labels.astype(_smallest_type(labels, WRITTEN_AS))
+    kept = labels_to_write(labels)
     header = _header(like)
     header.extensions.clear()
     header["cal_min"] = header["cal_max"] = 0
@@ -143,7 +115,7 @@ def write_volume(path: Path | str, volume: Volume) -> None:
     _write(Path(path), array.astype(np.int16 if fits else np.float32), _header(volume), volume)
 
 
-def _read(path: Path) -> _Stored:
+def _read(path: Path, assume: str | None) -> Stored:
     with _damage_named(path), path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -157,7 +129,9 @@ def _read(path: Path) -> _Stored:
             array = np.asarray(proxy.get_unscaled()).reshape(shape, order="F")
             while packed and stream.read(1 << 20):  # gzip compares its checksum at the very end only
                 pass
-    return _Stored(array, float(proxy.slope), float(proxy.inter), image.header.copy())
+    header = image.header.copy()
+    affine = _affine(header, assume, path)
+    return Stored(array, float(proxy.slope), float(proxy.inter), affine, NiftiSource(header, affine), path)
 
 
 @contextmanager
@@ -204,12 +178,11 @@ def _check_length(proxy: ArrayProxy, available: int, path: Path) -> None:
         raise ValueError(f"{path} is truncated or damaged: its header speaks of {end} bytes")
 
 
-def _affine(stored: _Stored, assume: str | None, path: Path) -> np.ndarray:
-    unit = MILLIMETRES.get(int(stored.header["xyzt_units"]) & 7, 1.0)
+def _affine(header: nib.Nifti1Header, assume: str | None, path: Path) -> np.ndarray:
+    unit = MILLIMETRES.get(int(header["xyzt_units"]) & 7, 1.0)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            affine = np.diag((unit, unit, unit, 1.0)) @ _stated_affine(stored.header, assume, path)
-            return Volume(stored.array, affine).affine  # a volume knows what is wrong with an affine
+            return checked_affine(np.diag((unit, unit, unit, 1.0)) @ _stated_affine(header, assume, path))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -222,8 +195,8 @@ def _stated_affine(header: nib.Nifti1Header, assume: str | None, path: Path) -> 
     if int(header["qform_code"]) > 0:
         return np.asarray(header.get_qform())
     if assume is None:
-        raise ValueError('orientation unknown, sform and qform codes are both 0; state it, as in assume="RAS"')
-    return _assumed_affine(header, assume)
+        raise ValueError("orientation unknown, sform and qform codes are both 0; state it, such as --assume RAS")
+    return assumed_affine(np.asarray(header["pixdim"])[1:4].tolist(), assume)
 
 
 def _warn_of_another_qform(header: nib.Nifti1Header, sform: np.ndarray, path: Path) -> None:
@@ -240,56 +213,7 @@ def _warn_of_another_qform(header: nib.Nifti1Header, sform: np.ndarray, path: Pa
             f" and spacing {np.round(np.linalg.norm(matrix[:3, :3], axis=0), 3).tolist()}"
             for name, matrix in (("sform", sform), ("qform", qform))
         ]
-        warnings.warn(f"{path}: {named[0]}, but {named[1]}; the sform is taken", stacklevel=5)
-
-
-def _assumed_affine(header: nib.Nifti1Header, assume: str) -> np.ndarray:
-    code = assume.upper()
-    if len(code) != 3 or any(len(set(code) & set(pair)) != 1 for pair in ("LR", "PA", "IS")):
-        raise ValueError(f"{assume!r} is no orientation; expected three letters such as RAS, LAS or LPS")
-    affine = np.diag((0.0, 0.0, 0.0, 1.0))
-    for axis, (world, sign) in enumerate(axcodes2ornt(tuple(code))):
-        affine[int(world), axis] = sign * header["pixdim"][1 + axis]
-    return affine
-
-
-def _scaled(stored: _Stored) -> np.ndarray:
-    values = np.empty(stored.array.shape, np.float32, order="F")
-    with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold is counted as not finite
-        for k in range(stored.array.shape[2]):  # in float64, as slope and intercept may cancel, but a slice at a time
-            values[..., k] = stored.array[..., k] * np.float64(stored.slope) + stored.inter
-    return values
-
-
-def _finite(values: np.ndarray, path: Path) -> np.ndarray:
-    bad = ~np.isfinite(values)
-    count = np.count_nonzero(bad)
-    if count == values.size:
-        raise ValueError(f"{path} holds no finite value")
-    if count:
-        lowest = values[~bad].min()
-        warnings.warn(f"{path}: {count} voxels are not finite and get the lowest value, {lowest:g}", stacklevel=3)
-        values[bad] = lowest
-    return values
-
-
-def _whole(values: np.ndarray, tolerance: float, path: Path) -> np.ndarray:
-    whole = np.rint(values)
-    with np.errstate(invalid="ignore"):
-        bad = ~((np.abs(values - whole) <= tolerance) & (np.abs(values) <= 2**53))  # a NaN compares false
-    if bad.any():
-        voxel = tuple(np.argwhere(bad)[0].tolist())
-        raise ValueError(f"{path} is not a label map: {values[voxel]:g} at voxel {voxel} is not a whole number")
-    return whole.astype(np.int64)
-
-
-def _smallest_type(labels: np.ndarray, candidates: Sequence[type[np.integer]]) -> type[np.integer]:
-    lowest, highest = (int(labels.min()), int(labels.max())) if labels.size else (0, 0)
-    for candidate in candidates:
-        limits = np.iinfo(candidate)
-        if limits.min <= lowest and highest <= limits.max:
-            return candidate
-    raise ValueError(f"labels from {lowest} to {highest} do not fit {candidates[-1].__name__}")
+        warnings.warn(f"{path}: {named[0]}, but {named[1]}; the sform is taken", stacklevel=6)
 
 
 def _header(like: Volume) -> nib.Nifti1Header:
@@ -309,7 +233,7 @@ def _header(like: Volume) -> nib.Nifti1Header:
 
 
 def _write(path: Path, array: np.ndarray, header: nib.Nifti1Header, like: Volume) -> None:
-    suffix = check_target(path)
+    suffix = check_target(path, SUFFIXES)
     if array.shape != like.shape:
         raise ValueError(f"{path}: array of shape {array.shape} is not on the grid of shape {like.shape}")
     header.set_data_dtype(array.dtype)
@@ -318,31 +242,6 @@ def _write(path: Path, array: np.ndarray, header: nib.Nifti1Header, like: Volume
     image.header.set_slope_inter(1, 0)  # only now: making the image clears it
     with replacing(path) as beside, beside.open("xb") as file, _packed(file, suffix) as stream:
         image.to_stream(cast("BinaryIO", stream))  # pyright: ignore[reportArgumentType]
-
-
-def niftis(folder: Path) -> list[Path]:
-    """The NIfTI files of a folder, sorted by name; hidden ones, as macOS leaves them about, are passed over."""
-    return sorted(p for p in folder.iterdir() if p.name.lower().endswith(SUFFIXES) and not p.name.startswith("."))
-
-
-def stem(path: Path) -> str:
-    """A file's name without its ending, `.nii` or `.nii.gz`."""
-    return next((path.name[: -len(s)] for s in SUFFIXES if path.name.lower().endswith(s)), path.stem)
-
-
-def check_target(path: Path) -> str:
-    """The ending of a file that is to be written, `.nii.gz` or `.nii`.
-
-    Raises:
-        ValueError: It ends otherwise.
-        FileNotFoundError: Its folder does not exist.
-    """
-    suffix = next((s for s in SUFFIXES if path.name.lower().endswith(s)), None)
-    if suffix is None:
-        raise ValueError(f"{path}: the name of a NIfTI file ends in .nii or .nii.gz")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"no such folder: {path.parent}")
-    return suffix
 
 
 def _packed(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO | gzip.GzipFile]:

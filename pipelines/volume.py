@@ -7,11 +7,12 @@ through `restore`; both only permute and flip, so no value changes.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from nibabel.orientations import apply_orientation, inv_ornt_aff, ornt_transform
+from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, ornt_transform
 
 RAS = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])  # nibabel's form: for each array axis its world axis and its sign
 TIE = 6  # decimals of a direction cosine that still count when two axis orders are equally near
@@ -41,7 +42,7 @@ class Volume:
             raise ValueError(f"a volume has three axes and at least one voxel, this array has shape {self.array.shape}")
         if self.affine is None:
             raise ValueError("a volume needs an affine: without one neither its spacing nor its orientation is known")
-        object.__setattr__(self, "affine", _checked(np.array(self.affine, dtype=np.float64)))
+        object.__setattr__(self, "affine", checked_affine(np.array(self.affine, dtype=np.float64)))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -119,7 +120,27 @@ def grid_shift(affine: np.ndarray, other: np.ndarray, shape: tuple[int, int, int
     return float(np.abs(moved - corners).max())
 
 
-def _checked(affine: np.ndarray) -> np.ndarray:
+def assumed_affine(spacing_mm: Sequence[float], code: str) -> np.ndarray:
+    """The affine of a grid whose file says no more than its spacing: axes as the code has them, first voxel at 0.
+
+    Args:
+        spacing_mm: Of each axis of the array.
+        code: Where each axis runs to, such as `"RAS"` or `"LPS"`.
+
+    Raises:
+        ValueError: The code is not three letters, one of each of LR, PA and IS.
+    """
+    letters = code.upper()
+    if len(letters) != 3 or any(len(set(letters) & set(pair)) != 1 for pair in ("LR", "PA", "IS")):
+        raise ValueError(f"{code!r} is no orientation; expected three letters such as RAS, LAS or LPS")
+    affine = np.diag((0.0, 0.0, 0.0, 1.0))
+    for axis, (world, sign) in enumerate(axcodes2ornt(tuple(letters))):
+        affine[int(world), axis] = sign * spacing_mm[axis]
+    return affine
+
+
+def checked_affine(affine: np.ndarray) -> np.ndarray:
+    """The affine itself; a ValueError if it is not finite, not affine or has no inverse."""
     if affine.shape != (4, 4) or not np.isfinite(affine).all() or not np.array_equal(affine[3], (0, 0, 0, 1)):
         raise ValueError(f"an affine is a finite 4x4 matrix with last row 0 0 0 1, this one is {affine.tolist()}")
     spacing = np.linalg.norm(affine[:3, :3], axis=0)

@@ -10,7 +10,7 @@ import tyro
 
 from ...pipelines.classes import Classes
 from ...pipelines.files import write_text
-from ...pipelines.nifti import niftis, read_labels, stem
+from ...pipelines.images import images_in, read_labels, stem
 from ...pipelines.scores import DiceTable, evaluate_pair
 from ..console import result
 from .tables import dice_table
@@ -71,7 +71,7 @@ def _pairs(prediction: Path, reference: Path) -> list[tuple[str, Path, Path]]:
         raise ValueError("prediction and reference must both be files or both be folders")
     if prediction.is_file():
         return [(stem(prediction), prediction, reference)]
-    theirs, ours = ({path.name: path for path in niftis(folder)} for folder in (reference, prediction))
+    theirs, ours = ({stem(path): path for path in images_in(folder)} for folder in (reference, prediction))
     shared = sorted(theirs.keys() & ours.keys())
     if not shared:
         raise ValueError(f"no file of {prediction} has the name of one in {reference}")
@@ -80,4 +80,4 @@ def _pairs(prediction: Path, reference: Path) -> list[tuple[str, Path, Path]]:
         warnings.warn(
             f"{len(missing)} references have no prediction and are not scored, first {missing[0]}", stacklevel=2
         )
-    return [(stem(ours[name]), ours[name], theirs[name]) for name in shared]
+    return [(name, ours[name], theirs[name]) for name in shared]

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from ...pipelines.devices import Precision
-from ...pipelines.nifti import check_target, niftis, read_volume, stem, write_labels
+from ...pipelines.images import SUFFIXES, check_target, images_in, read_volume, stem, write_labels
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
 from ..console import bar, note, result
@@ -26,7 +26,7 @@ class Predict:
     """
 
     input: Annotated[Path, tyro.conf.arg(aliases=("-i",))]
-    """A NIfTI file, or a folder of them."""
+    """A NIfTI, NRRD or MetaImage file, or a folder of them."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
     """File to write, or folder if the input is one."""
@@ -88,9 +88,9 @@ class Predict:
 def _jobs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
     """Scans and the files for their label maps."""
     if source.is_dir():
-        scans = niftis(source)
+        scans = images_in(source)
         if not scans:
-            raise FileNotFoundError(f"no NIfTI file (.nii, .nii.gz) in {source}")
+            raise FileNotFoundError(f"no image ({', '.join(SUFFIXES)}) in {source}")
         if target.resolve() == source.resolve():
             raise ValueError(f"the label maps would overwrite the scans: give another -o than {target}")
         target.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fredholm.pipelines.dataset import open_dataset, read_case
-from fredholm.pipelines.nifti import read_labels, write_labels
+from fredholm.pipelines.images import read_labels, write_labels
 from fredholm.pipelines.volume import Volume, canonical, restore
 
 AFFINE = np.diag((-1.0, 1.0, 2.0, 1.0))
@@ -127,6 +127,17 @@ def test_files_side_by_side_are_pairs(tmp_path, ending) -> None:
         ("b", f"b{ending}.nii.gz"),
     ]
     assert dataset.names == {0: "background", 1: "class 1", 2: "class 2"}
+
+
+@pytest.mark.parametrize(
+    ("image", "label"), [("a.nrrd", "a.seg.nrrd"), ("a.mha", "a_seg.mha"), ("a.nii.gz", "a_seg.nrrd")]
+)
+def test_formats_may_differ(tmp_path, image: str, label: str) -> None:
+    put(tmp_path / image)
+    put(tmp_path / label)
+    dataset = open_dataset(tmp_path)
+    assert [(case.name, case.label and case.label.name) for case in dataset.cases] == [("a", label)]
+    assert np.unique(read_first(tmp_path)).tolist() == [0, 1, 2]
 
 
 def test_one_folder_per_case_is_recognised(tmp_path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fredholm.pipelines import images
 from fredholm.pipelines.nifti import write_labels
 from fredholm.pipelines.volume import Volume, canonical
 from helpers.segment import AFFINE, body, fredholm, says
@@ -52,6 +53,15 @@ def test_axis_orders_may_differ(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "1.000"
 
 
+def test_files_are_compared_whatever_their_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    volume, labels = body(0)
+    for folder, ending in (("found", ".nii.gz"), ("truth", ".nrrd")):
+        (tmp_path / folder).mkdir()
+        images.write_labels(tmp_path / folder / f"a{ending}", labels, like=volume)
+    assert fredholm("segment", "evaluate", tmp_path / "found", tmp_path / "truth") == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "1.000"
+
+
 def test_many_files_are_compared_by_name_and_missing_ones_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,7 +74,7 @@ def test_many_files_are_compared_by_name_and_missing_ones_are_told(
     assert fredholm(*command) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split() == ["Dice", "mean"]
-    assert "1 references have no prediction and are not scored, first f.nii.gz" in err
+    assert "1 references have no prediction and are not scored, first f" in err
     assert list(json.loads((tmp_path / "scores.json").read_text())["cases"]) == ["a", "b", "c", "d", "e"]
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+import SimpleITK
+from fredholm.pipelines import images
 from fredholm.pipelines.nifti import read_labels, read_volume, write_volume
 from fredholm.pipelines.predict import Predictor
 from fredholm.pipelines.run import Run
@@ -46,6 +48,20 @@ def test_one_scan_gives_one_file_and_its_name_on_stdout(
     np.testing.assert_array_equal(found, labels_of(run, scan))
     assert set(np.unique(found)) == {0, 1, 2}
     assert nib.load(target).get_data_dtype() == np.uint8  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("ending", [".nrrd", ".mha", ".mhd"])
+def test_other_formats_go_in_and_out_and_give_the_same_labels(tmp_path: Path, run: Path, ending: str) -> None:
+    nifti = write_scan(tmp_path / "ct.nii.gz")
+    (tmp_path / "scans").mkdir()
+    scan = tmp_path / f"scans/ct{ending}"
+    SimpleITK.WriteImage(SimpleITK.ReadImage(str(nifti)), str(scan))
+    assert predict(tmp_path / "scans", tmp_path / "labels", run) == 0
+    assert predict(scan, tmp_path / "labels.nii.gz", run) == 0
+    expected = labels_of(run, nifti)
+    for labels in (images.read_labels(tmp_path / f"labels/ct{ending}"), read_labels(tmp_path / "labels.nii.gz")):
+        np.testing.assert_array_equal(labels.array, expected)
+        np.testing.assert_array_equal(labels.affine, AFFINE)
 
 
 def test_a_page_and_a_contact_sheet_come_beside_the_label_map_when_asked_for(
@@ -226,7 +242,7 @@ def test_an_input_without_a_scan_is_refused(
     if make:
         (tmp_path / "scans").mkdir()
     code = predict(tmp_path / "scans", tmp_path / "labels", run)
-    says(capsys, "no NIfTI file" if make else "no such file", str(tmp_path / "scans"), code=code)
+    says(capsys, "no image" if make else "no such file", str(tmp_path / "scans"), code=code)
     assert not (tmp_path / "labels").exists()
 
 
@@ -273,7 +289,7 @@ def test_a_folder_that_cannot_be_written_is_refused(
     says(capsys, code=predict(write_scan(tmp_path / "ct.nii.gz"), Path("/proc/labels.nii.gz"), run))
 
 
-@pytest.mark.parametrize("target", ["labels.nrrd", "absent/labels.nii.gz"])
+@pytest.mark.parametrize("target", ["labels.png", "absent/labels.nii.gz"])
 def test_an_output_that_cannot_be_written_is_told_before_the_work(
     tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
@@ -284,12 +300,12 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(
     assert worked == []
 
 
-@pytest.mark.parametrize("target", ["labels.nrrd", "absent/labels.nii.gz"])
+@pytest.mark.parametrize("target", ["labels.png", "absent/labels.nii.gz"])
 def test_an_output_that_cannot_be_written_is_told(
     tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str], target: str
 ) -> None:
     code = predict(write_scan(tmp_path / "ct.nii.gz"), tmp_path / target, run)
-    says(capsys, "no such folder" if "absent" in target else "ends in .nii or .nii.gz", code=code)
+    says(capsys, "no such folder" if "absent" in target else "ends in .nii.gz, .nii", code=code)
     assert names(tmp_path) == ["ct.nii.gz"]
 
 
