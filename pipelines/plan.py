@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..backbones import Encoder, Hyena, MixerUNETR, MonaiOptions, from_monai
 from .files import write_text
+from .records import read_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,11 +186,7 @@ class Plan:
             FileNotFoundError: There is no such file.
             ValueError: It is not YAML, or a key is unknown, missing or of the wrong kind; the message names it.
         """
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is no YAML file: {' '.join(str(error).split())}") from None
-        return _filled(cls, content, str(path))
+        return read_record(cls, path, _RECORDS)
 
 
 _RECORDS: dict[str, type] = {
@@ -208,30 +205,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value
-
-
-def _filled(kind: type, content: Any, where: str) -> Any:
-    if not isinstance(content, Mapping):
-        raise ValueError(f"{where}: expected keys and values, got {type(content).__name__}")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    unknown = [str(key) for key in content if key not in fields]
-    needed = [
-        name
-        for name, one in fields.items()
-        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING and name not in content
-    ]
-    if unknown or needed:
-        parts = [f"unknown key {name!r}" for name in unknown] + [f"missing key {name!r}" for name in needed]
-        raise ValueError(f"{where}: {', '.join(parts)}; known are {', '.join(fields)}")
-    values = {}
-    for name, value in content.items():
-        if name in _RECORDS and value is not None:
-            value = _filled(_RECORDS[name], value, f"{where}: {name}")
-        values[name] = tuple(value) if isinstance(value, list) else value
-    try:
-        return kind(**values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from None
 
 
 def _expect(record: object, name: str, value: object, count: int) -> None:

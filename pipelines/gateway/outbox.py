@@ -20,6 +20,14 @@ class Retries:
     first_s: float = 10.0
     longest_s: float = 3600.0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.attempts, int) or self.attempts < 1:
+            raise ValueError(f"attempts is a whole number of 1 or more, not {self.attempts!r}")
+        for name in ("first_s", "longest_s"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value > 0:
+                raise ValueError(f"{name} is a number of seconds above 0, not {value!r}")
+
     def wait_s(self, failures: int) -> float:
         """Seconds to wait after so many failures."""
         return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 60))

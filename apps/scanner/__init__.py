@@ -1,0 +1,1 @@
+"""`fredholm scanner`: DICOM in, DICOM out."""

@@ -1,0 +1,59 @@
+"""Records read from YAML that people write: every key is checked, so that a slip of the pen is named."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+Record = TypeVar("Record")
+
+
+def read_record(kind: type[Record], path: Path, records: Mapping[str, type]) -> Record:
+    """Read a dataclass from a YAML file.
+
+    Args:
+        kind: The dataclass; it checks its own values.
+        path: The file.
+        records: Key to dataclass, for keys at any depth that hold a record, or a list of records.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is not YAML, or a key is unknown, missing or of the wrong kind; the message names it.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML file: {' '.join(str(error).split())}") from None
+    return _filled(kind, content, records, str(path))
+
+
+def _filled(kind: type[Record], content: Any, records: Mapping[str, type], where: str) -> Record:
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{where}: expected keys and values, got {type(content).__name__}")
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType]
+    unknown = [str(key) for key in content if key not in fields]
+    needed = [
+        name
+        for name, one in fields.items()
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING and name not in content
+    ]
+    if unknown or needed:
+        parts = [f"unknown key {name!r}" for name in unknown] + [f"missing key {name!r}" for name in needed]
+        raise ValueError(f"{where}: {', '.join(parts)}; known are {', '.join(fields)}")
+    values = {}
+    for name, value in content.items():
+        if name in records and value is not None:
+            value = _nested(records[name], value, records, f"{where}: {name}")
+        values[name] = tuple(value) if isinstance(value, list) else value
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _nested(kind: type, value: Any, records: Mapping[str, type], where: str) -> Any:
+    if isinstance(value, list):
+        return [_filled(kind, item, records, f"{where}: {number}") for number, item in enumerate(value, 1)]
+    return _filled(kind, value, records, where)
