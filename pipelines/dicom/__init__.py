@@ -4,7 +4,8 @@
     series = findings.only()
     volume = read_series(series)
 
-Segmentations on the slices of a series are written and read by `segmentation`. Needs the extra `scanner`.
+Label maps on the slices of a series go out as `segmentation` (DICOM SEG) and `structure_set` (RTSTRUCT); `segments` reads
+segmentations. Needs the extra `scanner`.
 """
 
 from .pixels import read_series

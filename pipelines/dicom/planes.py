@@ -70,9 +70,27 @@ class Planes:
         """From `(n, 2)` columns and rows in a slice (0 is the centre of the first voxel) to `(n, 3)` mm."""
         return self.positions[slice_number] + points * self.spacing_mm[::-1] @ self.directions
 
+    def to_slice(self, points: np.ndarray) -> tuple[int, np.ndarray]:
+        """From `(n, 3)` mm to the slice that they lie on and `(n, 2)` columns and rows in it.
+
+        Raises:
+            ValueError: They do not all lie on one slice.
+        """
+        normal = np.cross(*self.directions)
+        apart = np.abs(points @ normal - (self.positions @ normal)[:, None]).max(axis=1)
+        if apart.min() > CLOSE_MM:
+            raise ValueError(f"a contour at {points[0].tolist()} mm lies {apart.min():.2f} mm from the nearest slice")
+        at = int(apart.argmin())
+        return at, (points - self.positions[at]) @ self.directions.T / self.spacing_mm[::-1]
+
     @property
     def _grid(self) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
         return self.directions, self.spacing_mm, self.shape
+
+
+def same_frame_of_reference(one: Dataset, other: Dataset) -> bool:
+    """Whether two objects place their voxels in the same axes, as far as both say which."""
+    return len({each.get("FrameOfReferenceUID") for each in (one, other)} - {None, ""}) < 2
 
 
 def functional_groups(source: Sequence[Dataset]) -> Iterator[tuple[Dataset, ...]]:
