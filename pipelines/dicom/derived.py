@@ -1,10 +1,13 @@
-"""What all objects that are derived from a series share: its identity, numbers for labels, and who made them."""
+"""What all objects that are derived from a series share: its identity, numbers for labels, who made them, opening."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from pydicom import dcmread
 from pydicom.dataset import Dataset
+from pydicom.errors import InvalidDicomError
 from pydicom.uid import generate_uid
 
 from ..classes import few
@@ -24,6 +27,32 @@ class Algorithm:
 
     name: str
     version: str
+
+
+def opened(path: Path, modality: str, holds: str) -> Dataset:
+    """Read an object.
+
+    Args:
+        path: The file.
+        modality: What it must be.
+        holds: Keyword of the sequence that it must have.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no DICOM file, damaged, or something else.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    try:
+        dataset = dcmread(path)
+        found = dataset.get("Modality")
+    except InvalidDicomError as error:
+        raise ValueError(f"{path}: is no DICOM file") from error
+    except Exception as error:  # pydicom lets through whatever its parsers meet: struct.error, KeyError, EOFError ...
+        raise ValueError(f"{path}: is damaged: {type(error).__name__}: {error}") from error
+    if found != modality or holds not in dataset:
+        raise ValueError(f"{path}: is no {modality} object but {found or 'of an unknown modality'}")
+    return dataset
 
 
 def check_labels(labels: np.ndarray, planes: Planes) -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 from highdicom.color import CIELabColor
-from pydicom import dcmread
 from pydicom.config import disable_value_validation
 from pydicom.dataset import Dataset
-from pydicom.errors import InvalidDicomError
 from pydicom.pixels import iter_pixels
 from pydicom.sr._snomed_dict import mapping as snomed
 
 from ..structures import Code
+from .derived import opened
 from .planes import Planes, functional_groups, same_frame_of_reference
 
 SRT: dict[str, str] = snomed["SRT"]
@@ -62,7 +61,7 @@ def read_segmentation(path: Path, source: Sequence[Dataset], *, segments: Sequen
         ValueError: It is no segmentation, does not lie on the slices of `source`, has not the segments asked for, or
             two of them overlap.
     """
-    dataset = _opened(path)
+    dataset = opened(path, "SEG", "SegmentSequence")
     described = {int(item.SegmentNumber): item for item in dataset.SegmentSequence}
     described.pop(0, None)  # the background of a label map
     wanted = list(described) if segments is None else list(segments)
@@ -80,7 +79,7 @@ def read_probabilities(path: Path, source: Sequence[Dataset]) -> np.ndarray:
         FileNotFoundError: There is no such file.
         ValueError: It is no fractional segmentation, or does not lie on the slices of `source`.
     """
-    dataset = _opened(path)
+    dataset = opened(path, "SEG", "SegmentSequence")
     if dataset.SegmentationType != "FRACTIONAL":
         raise ValueError(f"{path}: is a {dataset.SegmentationType} segmentation, which holds no probabilities")
     wanted = [int(item.SegmentNumber) for item in dataset.SegmentSequence]
@@ -89,18 +88,6 @@ def read_probabilities(path: Path, source: Sequence[Dataset]) -> np.ndarray:
     for at, number, values in _frames(path, dataset, planes, wanted):
         shares[at, ..., wanted.index(number or 0)] = values / np.float32(dataset.MaximumFractionalValue)
     return shares
-
-
-def _opened(path: Path) -> Dataset:
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    try:
-        dataset = dcmread(path)
-    except InvalidDicomError as error:
-        raise ValueError(f"{path}: is no DICOM file") from error
-    if dataset.get("Modality") != "SEG" or "SegmentSequence" not in dataset:
-        raise ValueError(f"{path}: is no segmentation but {dataset.get('Modality', 'nothing that says its modality')}")
-    return dataset
 
 
 def _slices(path: Path, dataset: Dataset, source: Sequence[Dataset]) -> Planes:

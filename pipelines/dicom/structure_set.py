@@ -13,11 +13,9 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-from pydicom import dcmread
 from pydicom.config import disable_value_validation
 from pydicom.dataelem import RawDataElement
 from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.errors import InvalidDicomError
 from pydicom.tag import Tag
 from pydicom.uid import ImplicitVRLittleEndian, RTStructureSetStorage, generate_uid
 from scipy.ndimage import find_objects
@@ -25,7 +23,7 @@ from scipy.ndimage import find_objects
 from ..files import replacing
 from ..structures import ANATOMY, SIDES, Code, Structure, structure
 from .contours import inside, outlines
-from .derived import EMPTY_IF_ABSENT, Algorithm, check_labels, complete_header, long_string, numbered
+from .derived import EMPTY_IF_ABSENT, Algorithm, check_labels, complete_header, long_string, numbered, opened
 from .planes import Planes, same_frame_of_reference
 
 CONTOUR_DATA = Tag("ContourData")
@@ -99,7 +97,7 @@ def read_structure_set(
         ValueError: It is no structure set, its contours do not lie on the slices of `source`, it has not the ROIs asked
             for, or two of them overlap.
     """
-    dataset, planes = _opened(path), Planes.of(source)
+    dataset, planes = opened(path, "RTSTRUCT", "StructureSetROISequence"), Planes.of(source)
     names = {int(item.ROINumber): str(item.get("ROIName", "")) for item in dataset.StructureSetROISequence}
     wanted = list(names) if rois is None else list(rois)
     if not set(wanted) <= set(names):
@@ -231,18 +229,6 @@ def _decimals(points: np.ndarray) -> RawDataElement:
     text = "\\".join(f"{value:.4f}" for value in points.ravel().tolist()).encode("ascii")
     text += b" " * (len(text) % 2)
     return RawDataElement(CONTOUR_DATA, "DS", len(text), text, 0, True, True)
-
-
-def _opened(path: Path) -> Dataset:
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    try:
-        dataset = dcmread(path)
-    except InvalidDicomError as error:
-        raise ValueError(f"{path}: is no DICOM file") from error
-    if dataset.get("Modality") != "RTSTRUCT" or "StructureSetROISequence" not in dataset:
-        raise ValueError(f"{path}: is no structure set but {dataset.get('Modality', 'of an unknown modality')}")
-    return dataset
 
 
 def _frames(dataset: Dataset) -> Iterator[Dataset]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fredholm.pipelines.dicom.contours import inside, outlines
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.extra.numpy import array_shapes, arrays
 from matplotlib.path import Path as Outline
 from skimage.draw import polygon2mask
@@ -21,17 +21,20 @@ def area(polygon: np.ndarray) -> float:
     return float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
 
 
+@settings(deadline=None)
 @given(MASKS)
 def test_a_mask_comes_back(mask: np.ndarray) -> None:
     np.testing.assert_array_equal(inside(outlines(mask), mask.shape), mask)
 
 
+@settings(deadline=None)
 @given(MASKS)
 def test_areas_are_numbers_of_voxels_and_one_polygon_is_one_part(mask: np.ndarray) -> None:
     areas = sorted(abs(area(polygon)) for polygon in outlines(mask))
     assert areas == sorted(np.bincount(label(mask, connectivity=1).ravel())[1:])
 
 
+@settings(deadline=None)
 @given(MASKS)
 def test_all_lines_run_along_rows_and_columns_and_turn_at_each_point(mask: np.ndarray) -> None:
     for polygon in outlines(mask):
@@ -42,6 +45,7 @@ def test_all_lines_run_along_rows_and_columns_and_turn_at_each_point(mask: np.nd
         assert not np.any((np.sign(steps) == np.sign(ahead)).all(axis=1))
 
 
+@settings(deadline=None)
 @given(MASKS)
 def test_a_quarter_turn_turns_the_contours(mask: np.ndarray) -> None:
     # a keyhole goes to the left, so only what is inside may be compared
@@ -60,6 +64,7 @@ def test_a_hole_is_a_keyhole_for_programs_of_either_kind(mask: np.ndarray) -> No
     np.testing.assert_array_equal(by_parity, mask)
 
 
+@settings(deadline=None)
 @given(MASKS)
 def test_no_line_leaves_its_part_not_even_a_keyhole(mask: np.ndarray) -> None:
     around = np.pad(mask, 1)
@@ -100,6 +105,7 @@ def test_polygons_of_others_may_be_slanted_have_holes_of_their_own_and_leave_the
     assert not inside([far + 1000], (6, 7)).any()
 
 
+@settings(deadline=None)
 @given(MASKS)
 def test_the_direction_and_the_first_point_do_not_matter(mask: np.ndarray) -> None:
     polygons = [np.roll(polygon[::-1], 3, axis=0) for polygon in outlines(mask)]

@@ -239,7 +239,7 @@ def test_what_is_no_segmentation_is_refused(tmp_path: Path, medical: Path) -> No
     (tmp_path / "text.dcm").write_text("no DICOM at all")
     with pytest.raises(ValueError, match="is no DICOM file"):
         read_segmentation(tmp_path / "text.dcm", series())
-    with pytest.raises(ValueError, match="is no segmentation but CT"):
+    with pytest.raises(ValueError, match="is no SEG object but CT"):
         read_segmentation(medical / "dicom_seg/ct-3slice/01.dcm", series())
 
 

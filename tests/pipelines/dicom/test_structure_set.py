@@ -196,7 +196,7 @@ def test_what_is_no_structure_set_is_refused(tmp_path: Path) -> None:
         read_structure_set(tmp_path / "text.dcm", series())
     source = series()
     write_segmentation(tmp_path / "seg.dcm", source, label_map(), NAMES, ALGORITHM)
-    with pytest.raises(ValueError, match="is no structure set but SEG"):
+    with pytest.raises(ValueError, match="is no RTSTRUCT object but SEG"):
         read_structure_set(tmp_path / "seg.dcm", source)
 
 
