@@ -1,5 +1,6 @@
 """What a person sees while they wait: progress and notes on stderr, results on stdout."""
 
+import io
 import logging
 import math
 import sys
@@ -16,6 +17,13 @@ ERRORS = Console(stderr=True, highlight=False)
 def note(text: str) -> None:
     """A line on stderr."""
     ERRORS.print(text, markup=False, soft_wrap=True)
+
+
+def mute() -> None:
+    """Let this process say nothing: another one speaks for it."""
+    ERRORS.quiet = True
+    warnings.simplefilter("ignore")
+    sys.stdout = io.StringIO()
 
 
 def show_warnings_as_lines() -> None:

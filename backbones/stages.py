@@ -117,6 +117,7 @@ class AttentionStage(nn.Module):
                 mlp_ratio=setting.mlp_ratio,
                 qkv_bias=options.qkv_bias,
                 drop_path=drop,
+                use_flash_attention=True,  # without gradients alone, as MONAI has it
             )
             for block, drop in enumerate(setting.drop_path)
         )

@@ -1,9 +1,11 @@
 """Where to compute and how precisely."""
 
-import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
 import torch
+from lightning_fabric import Fabric
 
 Precision = Literal["32-true", "bf16-mixed"]
 
@@ -33,6 +35,17 @@ def best_precision(device: torch.device) -> Precision:
     return "bf16-mixed" if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else "32-true"
 
 
-def arithmetic(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[object]:
+@contextmanager
+def launched(fabric: Fabric) -> Iterator[None]:
+    """All processes of a Fabric while the block runs; the first one starts the others, which run the program anew."""
+    fabric.launch()
+    try:
+        yield
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def arithmetic(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """The context in which a network runs at this precision."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")

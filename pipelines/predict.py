@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -43,10 +44,16 @@ class Predictor:
 
     @classmethod
     def of(
-        cls, run: Run, *, device: str = "auto", precision: Precision | None = None, overlap: float = 0.5
+        cls,
+        run: Run,
+        *,
+        weights: Path | None = None,
+        device: str = "auto",
+        precision: Precision | None = None,
+        overlap: float = 0.5,
     ) -> "Predictor":
-        """The predictor of a finished run."""
-        return cls(run.plan, run.load_model(), pick_device(device), precision, overlap)
+        """The predictor of a finished run; `weights` is one of its files, by default the last."""
+        return cls(run.plan, run.load_model(weights), pick_device(device), precision, overlap)
 
     @property
     def tiling(self) -> Tiling:

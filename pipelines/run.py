@@ -67,8 +67,13 @@ class Run:
 
     @property
     def weights_file(self) -> Path:
-        """Where the network's weights are."""
+        """Where the network's weights are, as they were after the last step."""
         return self.folder / "weights.safetensors"
+
+    @property
+    def best_file(self) -> Path:
+        """Where the weights of the best validation are, if there was one."""
+        return self.folder / "best.safetensors"
 
     @property
     def state_file(self) -> Path:
@@ -80,28 +85,34 @@ class Run:
         """Where the log is."""
         return self.folder / "log.csv"
 
-    def load_model(self) -> nn.Module:
+    def load_model(self, file: Path | None = None) -> nn.Module:
         """The trained network in evaluation mode, on the CPU.
+
+        Args:
+            file: `best_file` or `weights_file`, which it is by default.
 
         Raises:
             FileNotFoundError: There are no weights.
             ValueError: The weights are damaged or of another network than the plan says.
         """
-        if not self.weights_file.is_file():
-            raise FileNotFoundError(f"{self.folder} is no finished run: {self.weights_file.name} is missing")
+        file = file or self.weights_file
+        if not file.is_file():
+            missing = "is no finished run" if file == self.weights_file else "was not validated"
+            raise FileNotFoundError(f"{self.folder} {missing}: {file.name} is missing")
         try:
-            weights = load_file(self.weights_file)
+            weights = load_file(file)
             return self.plan.network.load(weights, len(self.plan.names))
         except SafetensorError as error:
-            raise ValueError(f"{self.weights_file} is damaged: {error}") from None
+            raise ValueError(f"{file} is damaged: {error}") from None
         except RuntimeError as error:
             lines = [line.strip() for line in str(error).splitlines()]
-            raise ValueError(f"{self.weights_file} does not fit plan.yaml: {lines[min(1, len(lines) - 1)]}") from None
+            raise ValueError(f"{file} does not fit plan.yaml: {lines[min(1, len(lines) - 1)]}") from None
 
-    def save_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Write the network's weights, whole or not at all."""
+    def save_weights(self, weights: Mapping[str, Tensor], file: Path | None = None) -> None:
+        """Write the network's weights, whole or not at all; to `weights_file` if no other is given."""
+        file = file or self.weights_file
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        with replacing(self.weights_file) as beside, _disk_errors(self.weights_file):
+        with replacing(file) as beside, _disk_errors(file):
             save_file(plain, beside)
 
     def save_state(self, state: Mapping[str, object]) -> None:

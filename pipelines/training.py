@@ -71,6 +71,7 @@ class Trainer:
     mean: dict[str, Tensor] = field(init=False, default_factory=dict)
     unlogged: list[float] = field(init=False, default_factory=list)
     seconds: float = field(init=False, default=0.0)
+    best: float = field(init=False, default=-1.0)
 
     def __post_init__(self) -> None:
         torch.manual_seed(self.recipe.seed)
@@ -102,9 +103,10 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.mean = state["mean"]
         self.step, self.validated = state["step"], state["validated"]
-        self.unlogged, self.seconds = state["unlogged"], state["seconds"]
+        self.unlogged, self.seconds, self.best = state["unlogged"], state["seconds"], state["best"]
         torch.set_rng_state(state["random"])
-        self.run.cut_log(self.step)
+        if self.fabric.is_global_zero:
+            self.run.cut_log(self.step)
 
     def fit(self) -> DiceTable | None:
         """Train to the last step, then validate and write the weights.
@@ -128,11 +130,12 @@ class Trainer:
                     self.save()
                 self._validate_if_due()
             self.save()
-            table = self.validate() if self.validation else None
+            table = self._validate_and_keep_the_best() if self.validation else None
         self._log(**({} if table is None else {"dice": table.casewise}))
         self.save()
         if self.fabric.is_global_zero:
             self.run.save_weights(self.mean or self._weights())
+        self.fabric.barrier()
         return table
 
     def settle_steps(self, minutes: float) -> None:
@@ -147,13 +150,13 @@ class Trainer:
                 self._step(batch)
                 times.append(time.monotonic() - start)
         timed = times[UNTIMED:] or times
-        each = sum(timed) / len(timed)
-        self.seconds = sum(times)
+        each, self.seconds = self.fabric.broadcast((sum(timed) / len(timed), sum(times)))
         steps = max(CALIBRATION + 1, CALIBRATION + int((60 * minutes - self.seconds) / each))
         recipe = replace(
             self.recipe, steps=steps, minutes=minutes, warm_up=min(self.recipe.warm_up, max(8, steps // 10))
         )
-        self.run = self.run.replan(replace(self.plan, recipe=recipe))
+        plan = replace(self.plan, recipe=recipe)
+        self.run = self.run.replan(plan) if self.fabric.is_global_zero else replace(self.run, plan=plan)
         self.progress.note(f"{each:.2f} s a step: {steps} steps in {minutes:g} minutes")
 
     @torch.inference_mode()
@@ -162,12 +165,14 @@ class Trainer:
         kept = {name: value.clone() for name, value in self._weights().items()}
         self.model.load_state_dict({**kept, **self.mean})
         self.model.eval()
+        share = self.validation[self.fabric.global_rank :: self.fabric.world_size]
         try:
-            rows = {case.name: self._validate_one(case) for case in self.validation}
+            rows = {case.name: self._validate_one(case) for case in share}
         finally:
             self.model.load_state_dict(kept)
             self.model.train()
-        return DiceTable(rows, self.plan.names)
+        rows = self._of_all_processes(rows)
+        return DiceTable({case.name: rows[case.name] for case in self.validation}, self.plan.names)
 
     def save(self) -> None:
         """Write what is needed to go on."""
@@ -182,6 +187,7 @@ class Trainer:
                 "validated": self.validated,
                 "unlogged": self.unlogged,
                 "seconds": self.seconds,
+                "best": self.best,
                 "random": torch.get_rng_state(),
             }
         )
@@ -197,9 +203,25 @@ class Trainer:
 
     def _validate_if_due(self) -> None:
         if self.validation and self._due(self.recipe.validate_every) and self.validated != self.step:
-            dice_now = self.validate().casewise
+            dice_now = self._validate_and_keep_the_best().casewise
             self.validated = self.step
             self._log(dice=dice_now)
+
+    def _validate_and_keep_the_best(self) -> DiceTable:
+        table = self.validate()
+        if table.casewise > self.best:
+            self.best = table.casewise
+            if self.fabric.is_global_zero:
+                self.run.save_weights(self.mean or self._weights(), self.run.best_file)
+        return table
+
+    def _of_all_processes(self, rows: dict[str, dict[int, float]]) -> dict[str, dict[int, float]]:
+        """The rows of every process together; each case was scored by one of them, so none counts twice."""
+        if self.fabric.world_size == 1:
+            return rows
+        shares: list[dict[str, dict[int, float]]] = [{}] * self.fabric.world_size
+        torch.distributed.all_gather_object(shares, rows)
+        return {name: row for share in shares for name, row in share.items()}
 
     def _batches(self, until: int | None = None) -> Iterator[list[tuple[Tensor, Tensor]]]:
         """For each step its batches, as many as are accumulated; each device takes its own patches."""
@@ -240,6 +262,7 @@ class Trainer:
                 loss = deeply_supervised(self.model(image), labels) / len(batches)
                 self.fabric.backward(loss)
             total += float(loss.detach())
+        total = float(self.fabric.all_reduce(torch.tensor(total, device=self.fabric.device), reduce_op="mean"))  # pyright: ignore[reportArgumentType]
         if not total < float("inf"):
             raise FloatingPointError(
                 f"the loss is {total} at step {self.step}: try a lower --learning-rate, or --precision 32-true"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -34,6 +34,9 @@ class Predict:
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
     """Folder of the run."""
 
+    weights: Literal["last", "best"] = "last"
+    """Those after the last step, or those of the best validation."""
+
     overlap: float = 0.5
     """Share of a window that its neighbour sees too."""
 
@@ -58,7 +61,8 @@ class Predict:
         for _, labels in jobs:
             check_target(labels)
         run = Run.open(self.run_folder)
-        predictor = Predictor.of(run, device=self.device, precision=self.precision, overlap=self.overlap)
+        file = run.best_file if self.weights == "best" else run.weights_file
+        predictor = Predictor.of(run, weights=file, device=self.device, precision=self.precision, overlap=self.overlap)
         for remark in run.plan.notes:
             note(f"note: {remark}")
         if self.compile:

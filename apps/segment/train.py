@@ -6,15 +6,16 @@ from typing import Annotated
 
 import tyro
 from lightning_fabric import Fabric
+from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from ...pipelines.dataset import open_dataset
-from ...pipelines.devices import Precision, best_precision, pick_device
+from ...pipelines.devices import Precision, best_precision, launched, pick_device
 from ...pipelines.plan import Network, Recipe
 from ...pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
 from ...pipelines.run import Run
 from ...pipelines.scores import DiceTable
 from ...pipelines.training import CALIBRATION, Trainer
-from ..console import bar, note, result
+from ..console import bar, mute, note, result
 from .tables import dice_table
 
 EPOCH = 250  # steps that are called an epoch
@@ -82,8 +83,14 @@ class Train:
     precision: Precision | None = None
     """Arithmetic; bf16-mixed where the hardware has it."""
 
+    validate_every: int = EPOCH
+    """Steps from one validation to the next, where cases are held out; 0 for one at the end alone."""
+
     device: str = "auto"
     """auto, cpu, cuda."""
+
+    devices: int = 1
+    """GPUs, or processes on a CPU, that share each step; every one has its own `batch` patches."""
 
     workers: int = 0
     """Processes that cut and vary patches; 0 is the training process itself."""
@@ -98,31 +105,36 @@ class Train:
         """Train."""
         if self.minutes is not None and self.epochs is not None:
             raise ValueError("--minutes and --epochs exclude each other: give one of them")
-        device = pick_device(self.device)
+        device, leads = pick_device(self.device), rank_zero_only.rank == 0  # pyright: ignore[reportFunctionMemberAccess]
+        if not leads:
+            mute()  # the first process speaks for all
         dataset = open_dataset(self.data)
         with bar("reading cases", len(dataset.labelled)) as reading:
             if self.resume:
-                run = self._longer(Run.open(self.output))
+                run = self._longer(Run.open(self.output), leads)
                 prepared = prepare_again(dataset, run.plan, reading.tick)
             else:
                 prepared = plan_and_prepare(dataset, self._wishes(device.type), reading.tick)
-                run = Run.create(self.output, prepared.plan)
+                run = Run.create(self.output, prepared.plan) if leads else Run(self.output, prepared.plan)
         _tell(prepared)
         recipe = run.plan.recipe
         assert recipe is not None
-        fabric = Fabric(accelerator=device.type, devices=1, precision=recipe.precision)
-        with bar("training") as progress:
+        # The other processes start only now, when nothing is left that could go wrong with data and plan.
+        strategy = "ddp" if self.devices > 1 else "auto"
+        fabric = Fabric(accelerator=device.type, devices=self.devices, strategy=strategy, precision=recipe.precision)
+        with launched(fabric), bar("training") as progress:
             trainer = Trainer(run, prepared.training, prepared.validation, progress, fabric, self.workers)
             scores = train(trainer, minutes=self.minutes, resume=self.resume)
         if scores is not None:
             result(dice_table(scores))
         result(str(self.output))
 
-    def _longer(self, run: Run) -> Run:
+    def _longer(self, run: Run, leads: bool) -> Run:
         """The run with as many epochs as asked for; the schedule is drawn anew to end there."""
         if self.epochs is None or run.plan.recipe is None:
             return run
-        return run.replan(replace(run.plan, recipe=replace(run.plan.recipe, steps=EPOCH * self.epochs)))
+        plan = replace(run.plan, recipe=replace(run.plan.recipe, steps=EPOCH * self.epochs))
+        return run.replan(plan) if leads else replace(run, plan=plan)
 
     def _wishes(self, kind: str) -> Wishes:
         large = kind == "cuda"
@@ -141,6 +153,7 @@ class Train:
             accumulate=self.accumulate,
             learning_rate=self.learning_rate,
             ema=self.ema,
+            validate_every=self.validate_every,
             precision=self.precision or best_precision(pick_device(self.device)),
             seed=self.seed,
         )

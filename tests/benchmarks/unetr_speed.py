@@ -3,7 +3,7 @@
 Each side runs in a process of its own, as its users would run it: MONAI's as shipped in float32; ours with the same
 weights and layers, and as `segment train` builds it (zeros outside, kernels twice as long, the paper's gates), with
 freed memory kept as our commands do (`reuse_host_memory`). Peak memory is the process's own (ru_maxrss), interpreter
-and libraries included.
+and libraries included. A compiled network has paid for itself after (its first seconds) / (seconds saved a window).
 
 Needs fredholm, monai and nvsubquadratic in one environment (see README.md beside this file).
 
@@ -29,7 +29,10 @@ from torch import Tensor, nn
 
 CLASSES = 29
 SIDES = {
-    "window": ["monai float32", "ours float32", "ours bfloat16", "ours bfloat16, zero boundary"],
+    "window": [
+        *("monai float32", "ours float32", "ours bfloat16", "ours bfloat16, compiled"),
+        "ours bfloat16, zero boundary",
+    ],
     "step": [
         "monai float32",
         "ours float32",
@@ -122,6 +125,8 @@ def window(arguments: argparse.Namespace, side: str) -> tuple[float, str]:
         from fredholm.backbones import round_weights
 
         round_weights(model, torch.bfloat16)
+    if "compiled" in side:
+        model = torch.compile(model)
 
     def run() -> Tensor:
         with torch.inference_mode(), arithmetic(side):

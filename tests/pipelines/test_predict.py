@@ -184,7 +184,7 @@ def test_a_finished_run_gives_its_predictor_and_is_loaded_once(
     run.save_weights(predictor.model.state_dict())
     loads = []
     load = Run.load_model
-    monkeypatch.setattr(Run, "load_model", lambda self: (loads.append(1), load(self))[1])
+    monkeypatch.setattr(Run, "load_model", lambda *given: (loads.append(1), load(*given))[1])
     found = Predictor.of(Run.open(run.folder), device="cpu", precision="32-true")
     for given in (scan(), scan((8, 9, 10))):
         np.testing.assert_array_equal(found.label(given), predictor.label(given))

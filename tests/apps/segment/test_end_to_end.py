@@ -28,7 +28,7 @@ def test_from_labelled_scans_to_scores(tmp_path: Path, capsys: pytest.CaptureFix
     assert [line.split()[0] for line in out.splitlines()[2:5]] == ["spleen", "liver", "mean"]
     assert out.splitlines()[-1] == str(trained)
     assert "1 cases to train on, 1 held out, 2 classes; spacing 1 x 1 x 1 mm" in err
-    assert names(trained) == ["log.csv", "plan.yaml", "state", "weights.safetensors"]
+    assert names(trained) == ["best.safetensors", "log.csv", "plan.yaml", "state", "weights.safetensors"]
     plan = Plan.read(trained / "plan.yaml")
     assert plan.names == PLAN.names
     assert plan.data == {"folder": "data", "training": ["case_0"], "validation": ["case_1"]}

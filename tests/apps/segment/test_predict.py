@@ -127,7 +127,7 @@ def test_a_folder_of_scans_loads_the_network_once_and_looks_at_scans_only(
     (tmp_path / "scans/C.NII.GZ").write_bytes((tmp_path / "scans/b.nii.gz").read_bytes())
     loads = []
     load = Run.load_model
-    monkeypatch.setattr(Run, "load_model", lambda self: (loads.append(1), load(self))[1])
+    monkeypatch.setattr(Run, "load_model", lambda *given: (loads.append(1), load(*given))[1])
     assert predict(tmp_path / "scans", tmp_path / "deep/labels", run) == 0
     assert names(tmp_path / "deep/labels") == ["C.NII.GZ", "a.nii", "b.nii.gz"]
     assert capsys.readouterr().out.splitlines() == [

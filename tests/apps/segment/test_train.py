@@ -1,6 +1,8 @@
 """Training through the command, and every mistake on one line."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -204,3 +206,17 @@ def test_resuming_a_converted_run_is_refused(tmp_path: Path, run: Path, capsys: 
 
 
 # predict
+
+
+def test_two_processes_train_one_run_and_one_of_them_speaks(tmp_path: Path) -> None:
+    data = data_set(tmp_path / "data", 4)
+    command = [sys.executable, "-W", "ignore", "-m", "fredholm.apps.cli", "segment", "train", str(data)]
+    options = ["-o", str(tmp_path / "run"), "--devices", "2", "--device", "cpu", "--minutes", "0.01"]
+    held_out = ["--validation", "case_1", "case_2", "case_3"]
+    small = ["--feature-size", "12", "--window", "32", "32", "32"]
+    done = subprocess.run([*command, *options, *held_out, *small], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(tmp_path / "run")
+    assert done.stdout.count("mean of classes") == 1
+    assert done.stderr.count("cases to train on") == 1
+    assert names(tmp_path / "run") == ["best.safetensors", "log.csv", "plan.yaml", "state", "weights.safetensors"]
