@@ -4,8 +4,8 @@
     series = findings.only()
     volume = read_series(series)
 
-Label maps go out on the slices of their series: `source` and `frames` bring them there, `segmentation` writes DICOM SEG,
-which `segments` reads, and `structure_set` does RTSTRUCT. Needs the extra `scanner`.
+Label maps go out on the slices of their series: `source` and `frames` bring them there, `segmentation` writes DICOM
+SEG, which `segments` reads, and `structure_set` does RTSTRUCT. Needs the extra `scanner`.
 """
 
 from .pixels import read_series
