@@ -10,13 +10,22 @@ from typing import BinaryIO
 
 from pydicom import dcmread
 from pydicom.dataset import FileDataset
-from pydicom.uid import DeflatedExplicitVRLittleEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
+from pydicom.uid import (
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRBigEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+)
 
 PREFIX_AT = 128
 FIRST_GROUPS = (b"\x02\x00", b"\x08\x00")  # how a data set without preamble begins
 LONG = 4096  # bytes; longer values than this are not loaded with a header
 PIXEL_DATA, ITEM, END = 0x7FE00010, 0xFFFEE000, 0xFFFEE0DD
 UNDEFINED = 0xFFFFFFFF
+UNCOMPRESSED = (
+    *(ImplicitVRLittleEndian, ExplicitVRLittleEndian, ExplicitVRBigEndian),
+    DeflatedExplicitVRLittleEndian,  # once it is read
+)
 
 
 class DamagedFileError(ValueError):
@@ -65,18 +74,15 @@ def read_header(path: Path) -> Header:
     """
     dataset = None
     try:
-        with quiet(), path.open("rb") as file:
+        with parsing(), path.open("rb") as file:
             dataset = dcmread(file, force=True, defer_size=LONG, stop_before_pixels=True)
             if dataset.file_meta.get("TransferSyntaxUID") == DeflatedExplicitVRLittleEndian:
                 pixel_bytes = len(dcmread(path).get("PixelData", b""))
             else:
                 pixel_bytes = _pixel_bytes(file, path.stat().st_size, dataset)
             return Header(dataset, pixel_bytes, tuple(mend(dataset)))
-    except OSError:
-        raise
-    except Exception as error:  # pydicom lets through whatever its parsers meet: struct.error, KeyError, zlib.error ...
-        reason = str(error) if isinstance(error, DamagedFileError) else f"{type(error).__name__}: {error}"
-        raise DamagedFileError(reason, _series_uid(dataset)) from error
+    except DamagedFileError as error:
+        raise DamagedFileError(str(error), _series_uid(dataset)) from error
 
 
 def read_whole(path: Path) -> FileDataset:
@@ -88,10 +94,26 @@ def read_whole(path: Path) -> FileDataset:
 
 
 @contextmanager
+def parsing() -> Iterator[None]:
+    """Let any trouble with what a file says be a DamagedFileError, and keep pydicom's remarks on odd values silent.
+
+    pydicom lets through whatever its parsers meet: struct.error, KeyError, zlib.error, ... Their words are not
+    repeated: they may hold what was read, a name for instance.
+    """
+    try:
+        with quiet():
+            yield
+    except (OSError, DamagedFileError):
+        raise
+    except Exception as error:
+        raise DamagedFileError(f"it cannot be parsed ({type(error).__name__})") from error
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """Keep pydicom's remarks on each odd value from the user: what matters here is checked and told once."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="pydicom")
+        warnings.simplefilter("ignore")
         yield
 
 
@@ -110,8 +132,9 @@ def mend(dataset: FileDataset) -> list[str]:
 
 def _series_uid(dataset: FileDataset | None) -> str:
     try:
-        return str(dataset.SeriesInstanceUID) if dataset else ""
-    except Exception:  # as above
+        with parsing():
+            return str(dataset.get("SeriesInstanceUID") or "") if dataset else ""
+    except DamagedFileError:
         return ""
 
 

@@ -1,13 +1,14 @@
 """The numbers of a series: decoded, turned into Hounsfield units slice by slice, padding made air."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 from pydicom.dataset import FileDataset
 from pydicom.pixels import apply_modality_lut, iter_pixels
 
 from ..volume import Volume
-from .file import quiet, read_whole
+from .file import UNCOMPRESSED, quiet, read_whole
 from .refusal import Code, SeriesError
 from .series import Series
 from .slices import Slice
@@ -34,12 +35,13 @@ def read_series(series: Series) -> Volume:
     """
     columns, rows, count = series.shape
     planes = np.empty((count, rows, columns), np.float32)
-    for path in series.paths:
-        own = [(k, one) for k, one in enumerate(series.slices) if one.instance.path == path]
-        dataset = read_whole(path)
-        stored = _stored(dataset, [one for _, one in own])
-        for (k, one), plane in zip(own, stored, strict=True):
-            planes[k] = _hu(plane, one, dataset)
+    places: dict[Path, list[int]] = {}
+    for k, one in enumerate(series.slices):
+        places.setdefault(one.instance.path, []).append(k)
+    for path, own in places.items():
+        dataset, slices = read_whole(path), [series.slices[k] for k in own]
+        for k, one, stored in zip(own, slices, _stored(dataset, slices), strict=True):
+            planes[k] = _hu(stored, one, dataset)
     return Volume(planes.T, series.affine, source=series, path=series.paths[0].parent)
 
 
@@ -56,7 +58,7 @@ def _stored(dataset: FileDataset, slices: Sequence[Slice]) -> Iterator[np.ndarra
 
 def _own_bits(plane: np.ndarray, dataset: FileDataset) -> np.ndarray:
     """Clear bits that are not the pixel's own, where old files keep overlays."""
-    if dataset.file_meta.TransferSyntaxUID.is_compressed:
+    if dataset.file_meta.TransferSyntaxUID not in UNCOMPRESSED:
         return plane
     allocated, stored = dataset.BitsAllocated, dataset.BitsStored
     above = allocated - 1 - dataset.get("HighBit", stored - 1)

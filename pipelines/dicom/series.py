@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from pydicom.uid import UID
 
+from .decoders import check_decoder
 from .file import DamagedFileError, is_dicom, read_header
 from .geometry import most_at_one_place, stacked, tilt_degrees
 from .refusal import Code, SeriesError
@@ -187,19 +188,17 @@ def _read_headers(paths: Sequence[Path]) -> tuple[list[Slice], list[Instance], l
             reason = "it is named like DICOM and is none" if was_one else "no DICOM"
             passed_over.append(PassedOver(path, reason, was_one))
             continue
+        uid = ""
         try:
             header = read_header(path)
-        except DamagedFileError as error:
-            passed_over.append(PassedOver(path, str(error), damaged=True, series_uid=error.series_uid))
-            continue
-        instance = instance_of(path, header)
-        try:
+            instance = instance_of(path, header)
+            uid = instance.series_uid
             if instance.sop_class in CT_CLASSES:
                 slices += slices_of(instance, header)
             else:
                 others.append(instance)
         except DamagedFileError as error:
-            passed_over.append(PassedOver(path, str(error), damaged=True, series_uid=instance.series_uid))
+            passed_over.append(PassedOver(path, str(error), damaged=True, series_uid=uid or error.series_uid))
     return slices, others, passed_over
 
 
@@ -227,7 +226,7 @@ def _family(one: Slice) -> tuple[object, ...]:
     # without a series UID, what else the files of a series have in common
     series = who.series_uid or (who.study_uid, who.frame_of_reference, who.series_number, who.description)
     localizer = "LOCALIZER" in one.image_type
-    return series, who.sop_class, who.modality, one.rows, one.columns, one.samples, _quantity(one), localizer
+    return series, who.sop_class, who.modality, one.rows, one.columns, one.samples, one.stack, _quantity(one), localizer
 
 
 def _quantity(one: Slice) -> str:
@@ -281,6 +280,7 @@ def _check_kind(one: Slice) -> None:
         raise SeriesError(Code.LOCALIZER, f"image type {'/'.join(one.image_type)}")
     if one.unit in OTHER_QUANTITIES:
         raise SeriesError(Code.NOT_HU, f"its values are {one.unit}, not Hounsfield units")
+    check_decoder(who.transfer_syntax)
 
 
 def _check_damage(series_uid: str, damaged: Sequence[PassedOver]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydicom.dataset import Dataset, FileDataset
 
-from .file import DamagedFileError, Header, quiet
+from .file import UNCOMPRESSED, DamagedFileError, Header, parsing
 
 CT_CLASSES = {
     "1.2.840.10008.5.1.4.1.1.2": "CT",
@@ -34,7 +34,7 @@ GROUPS = {  # of the multi-frame form: where each element lies
     "StackID": "FrameContentSequence",
 }
 MOMENTS = ("AcquisitionNumber", "TemporalPositionIdentifier", "EchoNumbers", "ConvolutionKernel", "KVP")
-FRAME_MOMENTS = ("StackID", "TemporalPositionIndex", "FrameAcquisitionNumber")
+FRAME_MOMENTS = ("TemporalPositionIndex", "FrameAcquisitionNumber")
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class Slice:
         has_lut: Whether a table in the file does that instead.
         unit: Of the result, as the file calls it; empty if it does not.
         padding: First and last stored number that stands for no measurement, or None.
+        stack: Which of the stacks of a multi-frame file it belongs to; empty in single-frame files.
         moment: What tells apart two passes over the same place.
     """
 
@@ -104,6 +105,7 @@ class Slice:
     has_lut: bool
     unit: str
     padding: tuple[int, int] | None
+    stack: str
     moment: tuple[str, ...]
 
     @property
@@ -115,9 +117,13 @@ class Slice:
 
 
 def instance_of(path: Path, header: Header) -> Instance:
-    """Who a file is."""
+    """Who a file is.
+
+    Raises:
+        DamagedFileError: An element cannot be read.
+    """
     dataset = header.dataset
-    with quiet():
+    with parsing():
         return Instance(
             path=path,
             sop_uid=_text(dataset, "SOPInstanceUID"),
@@ -142,7 +148,7 @@ def slices_of(instance: Instance, header: Header) -> list[Slice]:
         DamagedFileError: The header contradicts itself, or the pixels are fewer than it says.
     """
     dataset = header.dataset
-    with quiet():
+    with parsing():
         count = _whole(dataset, "NumberOfFrames", 1)
         _check_length(dataset, count, header.pixel_bytes)
         groups = dataset.get("PerFrameFunctionalGroupsSequence")
@@ -158,7 +164,7 @@ def _check_length(dataset: FileDataset, count: int, found: int) -> None:
         raise DamagedFileError("it is a CT image without pixels")
     pixels = count * _whole(dataset, "Rows") * _whole(dataset, "Columns") * _whole(dataset, "SamplesPerPixel", 1)
     expected = pixels * _whole(dataset, "BitsAllocated") // 8
-    if not dataset.file_meta.TransferSyntaxUID.is_compressed and found < expected:
+    if dataset.file_meta.TransferSyntaxUID in UNCOMPRESSED and found < expected:
         raise DamagedFileError(f"it has {found} bytes of pixels where its header speaks of {expected}")
 
 
@@ -183,6 +189,7 @@ def _slice(instance: Instance, dataset: Dataset, frame: int) -> Slice:
         has_lut="ModalityLUTSequence" in dataset,
         unit=_text(of("RescaleType"), "RescaleType"),
         padding=_padding(dataset),
+        stack=_text(of("StackID"), "StackID"),
         moment=tuple(_text(of(name), name) for name in names),
     )
 

@@ -1,7 +1,8 @@
-"""The files of a series as data sets, for objects that refer to them."""
+"""A series as other objects refer to it: its files as data sets, and arrays in the order of their planes."""
 
 from collections.abc import Sequence
 
+import numpy as np
 from pydicom.dataset import FileDataset
 from pydicom.uid import generate_uid
 
@@ -26,13 +27,34 @@ def source_headers(series: Series) -> list[FileDataset]:
         DamagedFileError: A file has changed since it was found.
     """
     datasets = [read_header(path).dataset for path in series.paths]
-    _fill(datasets, "StudyInstanceUID")
-    _fill(datasets, "SeriesInstanceUID")
+    for number, one in enumerate(datasets):
+        _fill([one], "SOPInstanceUID", [str(number), str(series.slices[number].position)])
+    instances = sorted(str(one.SOPInstanceUID) for one in datasets)
+    _fill(datasets, "SeriesInstanceUID", instances)
+    _fill(datasets, "StudyInstanceUID", instances)
     return datasets
 
 
-def _fill(datasets: Sequence[FileDataset], name: str) -> None:
-    made = generate_uid(entropy_srcs=[name, *sorted(str(one.SOPInstanceUID) for one in datasets)])
+def on_source(labels: np.ndarray, series: Series, headers: Sequence[FileDataset]) -> np.ndarray:
+    """Bring an array on a series' volume into the order of the planes of its files.
+
+    Args:
+        labels: `(column, row, slice)`, on the grid of `read_series(series)`.
+        series: The series.
+        headers: Its `source_headers`.
+
+    Returns:
+        `(plane, row, column)`, contiguous: a plane for each single-frame file, or for each frame of a multi-frame file
+        in the file's own order; frames that are not of the series are zero.
+    """
+    counts = [int(one.get("NumberOfFrames") or 1) for one in headers]
+    starts = dict(zip(series.paths, np.cumsum([0, *counts]).tolist(), strict=False))
+    planes = np.zeros((sum(counts), *labels.shape[1::-1]), labels.dtype)
+    planes[[starts[one.instance.path] + one.frame for one in series.slices]] = labels.T
+    return planes
+
+
+def _fill(datasets: Sequence[FileDataset], name: str, known: Sequence[str]) -> None:
     for one in datasets:
         if not one.get(name):
-            setattr(one, name, made)
+            setattr(one, name, generate_uid(entropy_srcs=[name, *known]))

@@ -1,17 +1,31 @@
 """CT series made for tests: their Hounsfield units tell where each voxel lies in the patient."""
 
-from collections.abc import Sequence
+import functools
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.uid import UID, CTImageStorage, ExplicitVRLittleEndian, generate_uid
+from pydicom.uid import UID, CTImageStorage, EnhancedCTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 HU_PER_MM = np.array([1.0, 0.7, -1.3])  # along RAS+ x, y, z: no permutation or flip leaves it as it is
 SLOPE = 0.1
 AFFINE = np.array([[-0.8, 0, 0, 10], [0, -0.9, 0, 20], [0, 0, 2.5, -30], [0, 0, 0, 1]])  # (column, row, slice) to RAS+
 SHAPE = (7, 6, 5)  # columns, rows, slices
 FRAME = generate_uid(entropy_srcs=["frame of reference"])
+
+
+def _unwarned(function: Callable) -> Callable:
+    """Let tests write what no scanner should."""
+
+    @functools.wraps(function)
+    def silent(*args: object, **tags: object) -> object:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(*args, **tags)
+
+    return silent
 
 
 def place_hu(affine: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -42,6 +56,7 @@ def ct_series(
     return [_slice(affine, shape, hu[..., k], k, rescale[k % len(rescale)], common) for k in range(shape[2])]
 
 
+@_unwarned
 def save(datasets: Sequence[Dataset], folder: Path, names: Sequence[str] = ()) -> list[Path]:
     """Write data sets to files, by default in an order and under names that tell nothing."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,6 +67,42 @@ def save(datasets: Sequence[Dataset], folder: Path, names: Sequence[str] = ()) -
         dataset.save_as(path, enforce_file_format=True)
         paths.append(path)
     return paths
+
+
+def enhanced(slices: Sequence[Dataset]) -> Dataset:
+    """The same planes as frames of one Enhanced CT image, in the order given."""
+    first = slices[0]
+    dataset = _image(EnhancedCTImageStorage, (first.Columns, first.Rows))
+    for name in ("StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID"):
+        setattr(dataset, name, first[name].value)
+    dataset.ImageType = ["ORIGINAL", "PRIMARY", "VOLUME", "NONE"]
+    dataset.NumberOfFrames = len(slices)
+    dataset.PixelData = b"".join(one.PixelData for one in slices)
+    del dataset.SliceThickness, dataset.AcquisitionNumber, dataset.KVP
+    shared = {
+        "PixelMeasuresSequence": _item(first, "PixelSpacing", "SliceThickness"),
+        "PlaneOrientationSequence": _item(first, "ImageOrientationPatient"),
+        "CTImageFrameTypeSequence": _with(Dataset(), FrameType=["ORIGINAL", "PRIMARY", "VOLUME", "NONE"]),
+    }
+    dataset.SharedFunctionalGroupsSequence = [_grouped(shared)]
+    dataset.PerFrameFunctionalGroupsSequence = [_grouped(_own_groups(one, k)) for k, one in enumerate(slices)]
+    return dataset
+
+
+def _own_groups(one: Dataset, k: int) -> dict[str, Dataset]:
+    return {
+        "PlanePositionSequence": _item(one, "ImagePositionPatient"),
+        "PixelValueTransformationSequence": _item(one, "RescaleSlope", "RescaleIntercept", "RescaleType"),
+        "FrameContentSequence": _with(Dataset(), StackID="1", InStackPositionNumber=k + 1),
+    }
+
+
+def _item(source: Dataset, *names: str) -> Dataset:
+    return _with(Dataset(), **{name: source[name].value for name in names})
+
+
+def _grouped(groups: dict[str, Dataset]) -> Dataset:
+    return _with(Dataset(), **{name: [item] for name, item in groups.items()})
 
 
 def _slice(
@@ -71,8 +122,7 @@ def _slice(
     dataset.RescaleSlope, dataset.RescaleIntercept = _decimals(rescale)
     dataset.RescaleType = "HU"
     dataset.PixelData = _stored(hu, rescale).tobytes()
-    _set(dataset, tags)
-    return dataset
+    return _with(dataset, **tags)
 
 
 def _image(sop_class: UID, shape: Sequence[int]) -> Dataset:
@@ -110,10 +160,11 @@ def _decimals(numbers: Sequence[float] | np.ndarray) -> list[str]:
     return [f"{float(number):.10g}" for number in numbers]
 
 
-def _set(dataset: Dataset, tags: dict[str, object]) -> None:
+@_unwarned
+def _with(dataset: Dataset, **tags: object) -> Dataset:
     for name, value in tags.items():
         if value is None:
-            if name in dataset:
-                delattr(dataset, name)
+            dataset.pop(name, None)
         else:
             setattr(dataset, name, value)
+    return dataset
