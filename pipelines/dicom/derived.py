@@ -1,6 +1,7 @@
 """What all objects that are derived from a series share: its identity, numbers for labels, who made them, opening."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +30,9 @@ class Algorithm:
     version: str
 
 
-def opened(path: Path, modality: str, holds: str) -> Dataset:
-    """Read an object.
+@contextmanager
+def opened(path: Path, modality: str, holds: str) -> Iterator[Dataset]:
+    """Read an object, and name the file if it turns out to be damaged while it is looked at.
 
     Args:
         path: The file.
@@ -46,13 +48,15 @@ def opened(path: Path, modality: str, holds: str) -> Dataset:
     try:
         dataset = dcmread(path)
         found = dataset.get("Modality")
+        if found != modality or holds not in dataset:
+            raise ValueError(f"{path}: is no {modality} object but {found or 'of an unknown modality'}")
+        yield dataset
     except InvalidDicomError as error:
         raise ValueError(f"{path}: is no DICOM file") from error
+    except (OSError, ValueError):
+        raise
     except Exception as error:  # pydicom lets through whatever its parsers meet: struct.error, KeyError, EOFError ...
         raise ValueError(f"{path}: is damaged: {type(error).__name__}: {error}") from error
-    if found != modality or holds not in dataset:
-        raise ValueError(f"{path}: is no {modality} object but {found or 'of an unknown modality'}")
-    return dataset
 
 
 def check_labels(labels: np.ndarray, planes: Planes) -> None:

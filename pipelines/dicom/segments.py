@@ -61,14 +61,16 @@ def read_segmentation(path: Path, source: Sequence[Dataset], *, segments: Sequen
         ValueError: It is no segmentation, does not lie on the slices of `source`, has not the segments asked for, or
             two of them overlap.
     """
-    dataset = opened(path, "SEG", "SegmentSequence")
-    described = {int(item.SegmentNumber): item for item in dataset.SegmentSequence}
-    described.pop(0, None)  # the background of a label map
-    wanted = list(described) if segments is None else list(segments)
-    if not set(wanted) <= set(described):
-        raise ValueError(f"{path}: has the segments {sorted(described)}, not {sorted(set(wanted) - set(described))}")
-    labels = _label_map(path, dataset, _slices(path, dataset, source), wanted)
-    return Segmentation(labels, {number: _segment(described[number]) for number in wanted})
+    with opened(path, "SEG", "SegmentSequence") as dataset:
+        described = {int(item.SegmentNumber): item for item in dataset.SegmentSequence}
+        described.pop(0, None)  # the background of a label map
+        wanted = list(described) if segments is None else list(segments)
+        if not set(wanted) <= set(described):
+            raise ValueError(
+                f"{path}: has the segments {sorted(described)}, not {sorted(set(wanted) - set(described))}"
+            )
+        labels = _label_map(path, dataset, _slices(path, dataset, source), wanted)
+        return Segmentation(labels, {number: _segment(described[number]) for number in wanted})
 
 
 @disable_value_validation()
@@ -79,15 +81,15 @@ def read_probabilities(path: Path, source: Sequence[Dataset]) -> np.ndarray:
         FileNotFoundError: There is no such file.
         ValueError: It is no fractional segmentation, or does not lie on the slices of `source`.
     """
-    dataset = opened(path, "SEG", "SegmentSequence")
-    if dataset.SegmentationType != "FRACTIONAL":
-        raise ValueError(f"{path}: is a {dataset.SegmentationType} segmentation, which holds no probabilities")
-    wanted = [int(item.SegmentNumber) for item in dataset.SegmentSequence]
-    planes = _slices(path, dataset, source)
-    shares = np.zeros((len(planes.positions), *planes.shape, len(wanted)), np.float32)
-    for at, number, values in _frames(path, dataset, planes, wanted):
-        shares[at, ..., wanted.index(number or 0)] = values / np.float32(dataset.MaximumFractionalValue)
-    return shares
+    with opened(path, "SEG", "SegmentSequence") as dataset:
+        if dataset.SegmentationType != "FRACTIONAL":
+            raise ValueError(f"{path}: is a {dataset.SegmentationType} segmentation, which holds no probabilities")
+        wanted = [int(item.SegmentNumber) for item in dataset.SegmentSequence]
+        planes = _slices(path, dataset, source)
+        shares = np.zeros((len(planes.positions), *planes.shape, len(wanted)), np.float32)
+        for at, number, values in _frames(path, dataset, planes, wanted):
+            shares[at, ..., wanted.index(number or 0)] = values / np.float32(dataset.MaximumFractionalValue)
+        return shares
 
 
 def _slices(path: Path, dataset: Dataset, source: Sequence[Dataset]) -> Planes:

@@ -97,23 +97,24 @@ def read_structure_set(
         ValueError: It is no structure set, its contours do not lie on the slices of `source`, it has not the ROIs asked
             for, or two of them overlap.
     """
-    dataset, planes = opened(path, "RTSTRUCT", "StructureSetROISequence"), Planes.of(source)
-    names = {int(item.ROINumber): str(item.get("ROIName", "")) for item in dataset.StructureSetROISequence}
-    wanted = list(names) if rois is None else list(rois)
-    if not set(wanted) <= set(names):
-        raise ValueError(f"{path}: has the ROIs {sorted(names)}, not {sorted(set(wanted) - set(names))}")
-    if not all(same_frame_of_reference(frame, source[0]) for frame in _frames(dataset)):
-        raise ValueError(f"{path}: has another frame of reference than the series")
-    labels = np.zeros((len(planes.positions), *planes.shape), np.min_scalar_type(max(wanted, default=0)))
-    for item in dataset.get("ROIContourSequence", []):
-        number = int(item.ReferencedROINumber)
-        for at, polygons in _by_slice(item, planes).items() if number in wanted else ():
-            rows, columns, mask = _filled(polygons, planes.shape)
-            there = labels[at, rows, columns]
-            if there[mask].any():
-                raise ValueError(f"{path}: ROI {number} overlaps another one on slice {at}, so ask for fewer ROIs")
-            there[mask] = number
-    return labels, {number: names[number] for number in wanted}
+    with opened(path, "RTSTRUCT", "StructureSetROISequence") as dataset:
+        planes = Planes.of(source)
+        names = {int(item.ROINumber): str(item.get("ROIName", "")) for item in dataset.StructureSetROISequence}
+        wanted = list(names) if rois is None else list(rois)
+        if not set(wanted) <= set(names):
+            raise ValueError(f"{path}: has the ROIs {sorted(names)}, not {sorted(set(wanted) - set(names))}")
+        if not all(same_frame_of_reference(frame, source[0]) for frame in _frames(dataset)):
+            raise ValueError(f"{path}: has another frame of reference than the series")
+        labels = np.zeros((len(planes.positions), *planes.shape), np.min_scalar_type(max(wanted, default=0)))
+        for item in dataset.get("ROIContourSequence", []):
+            number = int(item.ReferencedROINumber)
+            for at, polygons in _by_slice(item, planes).items() if number in wanted else ():
+                rows, columns, mask = _filled(polygons, planes.shape)
+                there = labels[at, rows, columns]
+                if there[mask].any():
+                    raise ValueError(f"{path}: ROI {number} overlaps another one on slice {at}, so ask for fewer ROIs")
+                there[mask] = number
+        return labels, {number: names[number] for number in wanted}
 
 
 def _head(image: Dataset, source: Sequence[Dataset], algorithm: Algorithm) -> Dataset:
