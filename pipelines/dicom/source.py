@@ -1,8 +1,7 @@
-"""A series as other objects refer to it: its files as data sets, and arrays in the order of their planes."""
+"""The files of a series as data sets, for objects that refer to them (see `frames` for their slices)."""
 
 from collections.abc import Sequence
 
-import numpy as np
 from pydicom.dataset import FileDataset
 from pydicom.uid import generate_uid
 
@@ -33,25 +32,6 @@ def source_headers(series: Series) -> list[FileDataset]:
     _fill(datasets, "SeriesInstanceUID", instances)
     _fill(datasets, "StudyInstanceUID", instances)
     return datasets
-
-
-def on_source(labels: np.ndarray, series: Series, headers: Sequence[FileDataset]) -> np.ndarray:
-    """Bring an array on a series' volume into the order of the planes of its files.
-
-    Args:
-        labels: `(column, row, slice)`, on the grid of `read_series(series)`.
-        series: The series.
-        headers: Its `source_headers`.
-
-    Returns:
-        `(plane, row, column)`, contiguous: a plane for each single-frame file, or for each frame of a multi-frame file
-        in the file's own order; frames that are not of the series are zero.
-    """
-    counts = [int(one.get("NumberOfFrames") or 1) for one in headers]
-    starts = dict(zip(series.paths, np.cumsum([0, *counts]).tolist(), strict=False))
-    planes = np.zeros((sum(counts), *labels.shape[1::-1]), labels.dtype)
-    planes[[starts[one.instance.path] + one.frame for one in series.slices]] = labels.T
-    return planes
 
 
 def _fill(datasets: Sequence[FileDataset], name: str, known: Sequence[str]) -> None:

@@ -5,8 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fredholm.pipelines.dicom import find_series, read_series
-from fredholm.pipelines.dicom.segmentation import Algorithm, read_segmentation, write_segmentation
-from fredholm.pipelines.dicom.source import on_source, source_headers
+from fredholm.pipelines.dicom.derived import Algorithm
+from fredholm.pipelines.dicom.frames import to_frames
+from fredholm.pipelines.dicom.segmentation import write_segmentation
+from fredholm.pipelines.dicom.segments import read_segmentation
+from fredholm.pipelines.dicom.source import source_headers
 from helpers.dicom import SHAPE, ct_series, enhanced, save
 from pydicom.pixels import pixel_array
 
@@ -29,7 +32,7 @@ def test_labels_lie_on_the_frames_that_they_came_from(tmp_path: Path, frames: tu
     (path,) = save([enhanced([slices[k] for k in frames])], tmp_path)
     series = find_series(tmp_path).only()
     volume = read_series(series)
-    found = on_source(np.rint(volume.array * 10).astype(np.int16), series, source_headers(series))
+    found = to_frames(np.rint(volume.array * 10).astype(np.int16), series, source_headers(series))
     np.testing.assert_array_equal(found, pixel_array(path))
 
 
@@ -40,7 +43,7 @@ def test_a_segmentation_goes_there_and_back(tmp_path: Path, multi_frame: bool) -
     series = find_series(tmp_path / "ct").only()
     labels = np.random.default_rng(0).integers(0, 3, SHAPE).astype(np.uint8)
     headers = source_headers(series)
-    planes = on_source(labels, series, headers)
+    planes = to_frames(labels, series, headers)
     write_segmentation(tmp_path / "seg.dcm", headers, planes, {1: "liver", 2: "spleen"}, Algorithm("test", "0"))
     np.testing.assert_array_equal(read_segmentation(tmp_path / "seg.dcm", headers).labels, planes)
     np.testing.assert_array_equal(planes[:: -1 if multi_frame else 1].T, labels)
