@@ -65,7 +65,7 @@ class Predictor:
         return self.tiling.count(resampled_shape(canonical(volume), self.plan.preparation.spacing_mm))
 
     def compile(self) -> None:
-        """Let PyTorch compile the network; the first window then takes a minute or more, the later ones less."""
+        """Let PyTorch compile the network; it takes minutes before the first window, and the later ones gain little."""
         self.model = torch.compile(self.model)  # pyright: ignore[reportAttributeAccessIssue]
 
     def label(self, volume: Volume, tick: Callable[[], None] = lambda: None) -> np.ndarray:

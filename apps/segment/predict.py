@@ -47,7 +47,7 @@ class Predict:
     """Arithmetic; bf16-mixed where the hardware has it."""
 
     compile: bool = False
-    """Compile the network: the first window takes a minute or more, later ones less."""
+    """Compile the network: minutes before the first window, a little less time for each later one; for many scans."""
 
     view: bool = False
     """Write a page that shows the scan with its labels in a browser, and a contact sheet, beside each label map."""
