@@ -18,17 +18,19 @@ from ..pipelines.plan import Network, Recipe
 from ..pipelines.planning import Wishes, plan_and_prepare
 from ..pipelines.predict import Predictor
 from ..pipelines.run import Run
-from ..pipelines.scores import DiceTable, evaluate_pair
+from ..pipelines.scores import Scores, evaluate_pair
 from ..pipelines.training import Trainer
 from ..pipelines.volume import Volume, canonical, reordered
 from .console import bar, note, result
 from .report import Picture, Section, Table, write_report
-from .segment.tables import dice_table
+from .segment.tables import overview
 from .segment.train import train
 
 SPACING_MM = (5.0, 5.0, 5.0)  # coarse enough that a window of 32 voxels holds an organ and what surrounds it
 WINDOW = (32, 32, 32)
 FEATURE_SIZE = 24
+METRICS = ("dice", "surface_dice", "hd95_mm")
+TOLERANCE_MM = 5.0
 
 NEXT = """What to type for your own scans:
   fredholm segment train DATA -o RUN --minutes 60    DATA: images/*.nii.gz and labels/*.nii.gz, or an MSD data set
@@ -67,7 +69,7 @@ class Demo:
         write_phantom(data, seed=self.seed)
         run = self._train(data, run_folder)
         scan, truth, labels, scores = self._predict(data, run)
-        result(dice_table(scores))
+        result(overview(scores))
         report = self.output / "report.html"
         write_report(report, "fredholm demo", self._sections(run, scan, truth, labels, scores))
         note(f"{(time.monotonic() - started) / 60:.1f} minutes in all")
@@ -103,7 +105,7 @@ class Demo:
             train(trainer, minutes=self.minutes)
         return trainer.run
 
-    def _predict(self, data: Path, run: Run) -> tuple[Volume, Volume, Volume, DiceTable]:
+    def _predict(self, data: Path, run: Run) -> tuple[Volume, Volume, Volume, Scores]:
         case = open_dataset(data).unlabelled[0]
         scan, truth = read_volume(case.image), read_labels(data / "labelsTs" / case.image.name)
         predictor = Predictor.of(run)
@@ -111,17 +113,25 @@ class Demo:
             labels = predictor.label(scan, progress.tick)
         write_labels(self.output / f"{case.name}_labels.nii.gz", labels, like=scan)
         predicted = replace(scan, array=labels)
-        rows = {case.name: evaluate_pair(predicted, truth, run.plan.names)}
-        return scan, truth, predicted, DiceTable(rows, run.plan.names)
+        rows = {case.name: evaluate_pair(predicted, truth, run.plan.names, TOLERANCE_MM)}
+        return scan, truth, predicted, Scores(rows, run.plan.names, METRICS, TOLERANCE_MM)
 
-    def _sections(self, run: Run, scan: Volume, truth: Volume, labels: Volume, scores: DiceTable) -> list[Section]:
-        recipe, (row,) = run.plan.recipe, scores.rows.values()
+    def _sections(self, run: Run, scan: Volume, truth: Volume, labels: Volume, scores: Scores) -> list[Section]:
+        recipe = run.plan.recipe
         assert recipe is not None
         own = canonical(scan)
         maps = [canonical(reordered(volume, like=scan)).array.astype(np.int64) for volume in (labels, truth)]
         overlay = png_bytes(overlay_figure(own.array, maps[0], own.spacing_mm, run.plan.names, reference=maps[1]))
         (self.output / "overlay.png").write_bytes(overlay)
-        rows = [*([run.plan.names[index], value] for index, value in row.items()), ["mean", scores.casewise]]
+        tables = [scores.table(metric) for metric in METRICS]
+        rows = [
+            *(
+                [name, *(one.mean_per_class[index] for one in tables)]
+                for index, name in run.plan.names.items()
+                if index
+            ),
+            ["mean", *(one.casewise for one in tables)],
+        ]
         how = (
             f"{run.plan.network.stages}, feature size {run.plan.network.feature_size}, {recipe.steps} steps of two "
             f"patches of {' x '.join(map(str, recipe.window))} voxels of {SPACING_MM[0]:g} mm, from six bodies."
@@ -134,7 +144,9 @@ class Demo:
                     Picture(
                         overlay, "Prediction and reference over the scan", "Above the prediction, below the truth."
                     ),
-                    Table(["organ", "Dice"], rows, "Dice of each organ; 1 is perfect."),
+                    Table(
+                        ["organ", *map(scores.title, METRICS)], rows, "Scores of each organ; NSD is the surface Dice."
+                    ),
                 ],
             ),
             Section("Training", [how, Picture(curve, "Loss and learning rate by step", "Training curve.")]),

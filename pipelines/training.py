@@ -24,7 +24,7 @@ from .plan import Plan, Recipe
 from .run import Run
 from .sampling import Patches, PreparedCase
 from .schedule import learning_rate
-from .scores import DiceTable, dice
+from .scores import ScoreTable, dice
 from .sliding import Tiling, label_volume
 
 LOG_EVERY = 10  # steps that one line of the log sums up
@@ -108,7 +108,7 @@ class Trainer:
         if self.fabric.is_global_zero:
             self.run.cut_log(self.step)
 
-    def fit(self) -> DiceTable | None:
+    def fit(self) -> ScoreTable | None:
         """Train to the last step, then validate and write the weights.
 
         Returns:
@@ -160,7 +160,7 @@ class Trainer:
         self.progress.note(f"{each:.2f} s a step: {steps} steps in {minutes:g} minutes")
 
     @torch.inference_mode()
-    def validate(self) -> DiceTable:
+    def validate(self) -> ScoreTable:
         """Dice of each validation case and class, on the prepared grid, with the weights that would be written."""
         kept = {name: value.clone() for name, value in self._weights().items()}
         self.model.load_state_dict({**kept, **self.mean})
@@ -172,7 +172,7 @@ class Trainer:
             self.model.load_state_dict(kept)
             self.model.train()
         rows = self._of_all_processes(rows)
-        return DiceTable({case.name: rows[case.name] for case in self.validation}, self.plan.names)
+        return ScoreTable({case.name: rows[case.name] for case in self.validation}, self.plan.names)
 
     def save(self) -> None:
         """Write what is needed to go on."""
@@ -207,7 +207,7 @@ class Trainer:
             self.validated = self.step
             self._log(dice=dice_now)
 
-    def _validate_and_keep_the_best(self) -> DiceTable:
+    def _validate_and_keep_the_best(self) -> ScoreTable:
         table = self.validate()
         if table.casewise > self.best:
             self.best = table.casewise

@@ -1,29 +1,36 @@
 """`fredholm segment evaluate`."""
 
 import json
+import math
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tyro
 
-from ...pipelines.classes import Classes
+from ...pipelines.classes import Classes, read_json
 from ...pipelines.files import write_text
 from ...pipelines.images import images_in, read_labels, stem
-from ...pipelines.scores import DiceTable, evaluate_pair
-from ..console import result
-from .tables import dice_table
+from ...pipelines.scores import SURFACE_METRICS, ClassScores, Scores, evaluate_pair
+from ...pipelines.volume import Volume
+from ..console import bar, result
+from .tables import metric_table, overview
+
+Metric = Literal["dice", "surface_dice", "hd95_mm", "hd_mm", "volume_difference_ml", "volume_difference_percent"]
+TOLERANCE_MM = 2.0
 
 
 @dataclass
 class Evaluate:
-    """Compare label maps with a reference: Dice of each class.
+    """Compare label maps with a reference: Dice, surface Dice, Hausdorff distances and volumes of each class.
 
-    Both are files, or folders whose files have the same names. A class that neither has is not scored; one that only
-    one of them has scores 0.
+    Both are files, or folders whose files have the same names. A class that neither has is not scored, a missed one
+    has the worst score there is, and so has one that should not be there. The table shows means over the cases and
+    their 95 % confidence interval; --csv and --json have every case.
 
-    Example: fredholm segment evaluate predictions/ labelsTs/ --names dataset.json --json scores.json
+    Example: fredholm segment evaluate predictions/ labelsTs/ --names dataset.json --csv scores.csv
     """
 
     prediction: tyro.conf.Positional[Path]
@@ -35,32 +42,72 @@ class Evaluate:
     names: Path | None = None
     """JSON file {"1": "spleen", ...} or dataset.json. A list of values there is one class of the reference."""
 
+    metrics: tuple[Metric, ...] = ("dice", "surface_dice", "hd95_mm", "volume_difference_ml")
+    """What to show; one alone is shown case by case. The three of surfaces and distances take the time."""
+
+    tolerance: float | Path = TOLERANCE_MM
+    """How many mm off still counts as right in the surface Dice; or a JSON file {"spleen": 3, ...}, 2 for others."""
+
+    csv: Path | None = None
+    """File for the scores, a line for each case and class."""
+
     json: Path | None = None
-    """File for the scores."""
+    """File for the scores with their means and confidence intervals."""
 
     def run(self) -> None:
         """Score and tell."""
         pairs = _pairs(self.prediction, self.reference)
-        classes = self._classes(pairs)
-        rows = {}
-        for name, prediction, reference in pairs:
-            truth = read_labels(reference)
-            try:
-                merged = replace(truth, array=classes.indices(truth.array))
-                rows[name] = evaluate_pair(read_labels(prediction), merged, classes.names)
-            except ValueError as error:
-                raise ValueError(f"{reference}: {error}") from None
-        scores = DiceTable(rows, classes.names)
+        scores = self._scores(pairs)
+        if self.csv is not None:
+            write_text(self.csv, scores.as_csv())
         if self.json is not None:
-            write_text(self.json, json.dumps(scores.as_dict(), indent=2) + "\n")
-        result(dice_table(scores))
+            write_text(self.json, json.dumps(scores.as_dict(), indent=2, allow_nan=False) + "\n")
+        if len(self.metrics) == 1:
+            result(metric_table(scores.table(self.metrics[0]), self.metrics[0]))
+        else:
+            result(overview(scores))
 
-    def _classes(self, pairs: list[tuple[str, Path, Path]]) -> Classes:
-        if self.names is not None:
-            return Classes.read_file(self.names)
-        maps = (path for _, *both in pairs for path in both)
-        values = sorted({int(value) for path in maps for value in np.unique(read_labels(path).array) if value})
-        return Classes({0: "background", **{value: f"class {value}" for value in values}}, None)
+    def _scores(self, pairs: list[tuple[str, Path, Path]]) -> Scores:
+        classes = None if self.names is None else Classes.read_file(self.names)
+        tolerance_mm = self._tolerance(classes) if SURFACE_METRICS & set(self.metrics) else None
+        names: dict[int, str] = {}
+        rows: dict[str, dict[int, ClassScores]] = {}
+        with bar("comparing", len(pairs)) as progress:
+            for name, prediction, reference in pairs:  # one pair in memory at a time
+                pair = read_labels(prediction), read_labels(reference)
+                known = classes or _found(*pair)
+                try:
+                    merged = known.indices(pair[1].array) if classes else pair[1].array
+                    rows[name] = evaluate_pair(pair[0], replace(pair[1], array=merged), known.names, tolerance_mm)
+                except ValueError as error:
+                    raise ValueError(f"{reference}: {error}") from None
+                names |= known.names
+                progress.tick(name)
+        return Scores(rows, dict(sorted(names.items())), self.metrics, tolerance_mm)
+
+    def _tolerance(self, classes: Classes | None) -> float | dict[int, float]:
+        if not isinstance(self.tolerance, Path):
+            return _checked(self.tolerance, "--tolerance")
+        if classes is None:
+            raise ValueError(f"{self.tolerance} speaks of names: give --names too")
+        given, names = read_json(self.tolerance), classes.names.values()
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"{self.tolerance}: no class is named {unknown[0]!r}; known are {', '.join(names)}")
+        checked = {name: _checked(value, f"{self.tolerance}: {name}") for name, value in given.items()}
+        return {index: checked.get(name, TOLERANCE_MM) for index, name in classes.names.items() if index}
+
+
+def _checked(value: object, where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"{where}: a tolerance is a number of mm, 0 or more, not {value!r}")
+    return float(value)
+
+
+def _found(*maps: Volume) -> Classes:
+    """The classes of label maps that nothing names."""
+    values = sorted({int(value) for labels in maps for value in np.unique(labels.array)} - {0})
+    return Classes({0: "background", **{value: f"class {value}" for value in values}}, None)
 
 
 def _pairs(prediction: Path, reference: Path) -> list[tuple[str, Path, Path]]:

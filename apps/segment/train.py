@@ -13,10 +13,10 @@ from ...pipelines.devices import Precision, best_precision, launched, pick_devic
 from ...pipelines.plan import Network, Recipe
 from ...pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
 from ...pipelines.run import Run
-from ...pipelines.scores import DiceTable
+from ...pipelines.scores import ScoreTable
 from ...pipelines.training import CALIBRATION, Trainer
 from ..console import bar, mute, note, result
-from .tables import dice_table
+from .tables import metric_table
 
 EPOCH = 250  # steps that are called an epoch
 
@@ -126,7 +126,7 @@ class Train:
             trainer = Trainer(run, prepared.training, prepared.validation, progress, fabric, self.workers)
             scores = train(trainer, minutes=self.minutes, resume=self.resume)
         if scores is not None:
-            result(dice_table(scores))
+            result(metric_table(scores))
         result(str(self.output))
 
     def _longer(self, run: Run, leads: bool) -> Run:
@@ -166,7 +166,7 @@ class Train:
         )
 
 
-def train(trainer: Trainer, *, minutes: float | None, resume: bool = False) -> DiceTable | None:
+def train(trainer: Trainer, *, minutes: float | None, resume: bool = False) -> ScoreTable | None:
     """Settle the number of steps where minutes were asked for, then train to the end."""
     if resume:
         trainer.resume()

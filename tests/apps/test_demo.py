@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from pathlib import Path
 
 import nibabel as nib
@@ -20,11 +21,12 @@ from fredholm.pipelines.run import Run
 def check(folder: Path, out: str, case: str) -> None:
     lines = out.splitlines()
     assert lines[-1] == str(folder / "report.html")
-    assert lines[0].split() == ["Dice", case]
+    assert re.split(r"  +", lines[0]) == [case, "Dice", "NSD 5 mm", "HD95 mm"]
     assert [line.split()[0] for line in lines[2:-2]] == list(LABELS[1:])
     for line in lines[2:-1]:
-        word = line.split()[-1]
-        assert word == "-" or 0 <= float(word) <= 1
+        *shares, distance = line.split()[-3:]
+        assert all(word == "-" or 0 <= float(word) <= 1 for word in shares)
+        assert distance == "-" or float(distance) >= 0
     report = (folder / "report.html").read_text(encoding="utf-8")
     assert report.count("data:image/png;base64,") == 2
     assert "http" not in report
