@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 import torch
 
+from ..kernels.backend import VARIABLE, Backend, backend
 from ..pipelines.devices import best_precision, pick_device
 from .console import result, table
 
 PACKAGES = ("fredholm", "torch", "triton", "monai", "lightning-fabric", "nibabel", "numpy")
+KERNELS: dict[Backend, str] = {
+    "triton": "Triton",
+    "cpu": "PyTorch (folded DFTs as matrix products)",
+    "reference": f"the definitions in float64, which are slow ({VARIABLE}=reference)",
+}
 
 
 @dataclass
@@ -28,7 +34,7 @@ class Info:
             ["device", _device_name(device)],
             ["threads", str(torch.get_num_threads())],
             ["precision", best_precision(device)],
-            ["kernels", "PyTorch (folded DFTs as matrix products), on every device"],
+            ["kernels", KERNELS[backend(torch.empty(0, device=device))]],
         ]
         result(table(["", ""], rows).split("\n", 2)[2])
 

@@ -13,6 +13,10 @@ _GRAPHS = tempfile.TemporaryDirectory(prefix="fredholm-graphs-", ignore_cleanup_
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _GRAPHS.name
 atexit.register(_GRAPHS.cleanup)
 
+# Without a GPU Triton's kernels are interpreted, which Triton must know before anything imports it.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
 DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 
 

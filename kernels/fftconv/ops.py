@@ -7,15 +7,16 @@ inside, since DFT matrices in half precision would spoil the result.
 import torch
 from torch import Tensor
 
-from . import cpu
+from ..backend import implementation
 from .plan import Plan
 
 
 @torch.library.custom_op("fredholm::fftconv", mutates_args=())
 def convolve(x: Tensor, kernel: Tensor, shortcut: Tensor | None, periodic: list[bool]) -> Tensor:
     """The convolution with a kernel."""
+    plan = Plan.of(x.shape[2:], kernel.shape[2:], periodic)
     with torch.autocast(x.device.type, enabled=False):
-        return cpu.convolve(x, kernel, shortcut, Plan.of(x.shape[2:], kernel.shape[2:], periodic))
+        return implementation(__name__, x).convolve(x, kernel, shortcut, plan)
 
 
 @torch.library.custom_op("fredholm::fftconv_gradients", mutates_args=())
@@ -23,8 +24,9 @@ def gradients(
     dy: Tensor, x: Tensor, kernel: Tensor, shortcut: Tensor | None, periodic: list[bool]
 ) -> tuple[Tensor, Tensor]:
     """Its gradients by `x` and by the kernel."""
+    plan = Plan.of(x.shape[2:], kernel.shape[2:], periodic)
     with torch.autocast(x.device.type, enabled=False):
-        return cpu.gradients(dy, x, kernel, shortcut, Plan.of(x.shape[2:], kernel.shape[2:], periodic))
+        return implementation(__name__, x).gradients(dy, x, kernel, shortcut, plan)
 
 
 @torch.library.custom_op("fredholm::fftconv_spectrum", mutates_args=())
@@ -32,15 +34,17 @@ def convolve_spectrum(
     x: Tensor, wave: Tensor, shortcut: Tensor | None, taps: list[int], periodic: list[bool], adjoint: bool
 ) -> Tensor:
     """The convolution with a spectrum, or its transpose."""
+    plan = Plan.of(x.shape[2:], taps, periodic)
     with torch.autocast(x.device.type, enabled=False):
-        return cpu.convolve_spectrum(x, wave, shortcut, Plan.of(x.shape[2:], taps, periodic), adjoint)
+        return implementation(__name__, x).convolve_spectrum(x, wave, shortcut, plan, adjoint)
 
 
 @torch.library.custom_op("fredholm::spectrum", mutates_args=())
 def spectrum(kernel: Tensor, grid: list[int], periodic: list[bool]) -> Tensor:
     """The half spectrum of a kernel."""
+    plan = Plan.of(grid, kernel.shape[2:], periodic)
     with torch.autocast(kernel.device.type, enabled=False):
-        return cpu.spectrum(kernel, Plan.of(grid, kernel.shape[2:], periodic))
+        return implementation(__name__, kernel).spectrum(kernel, plan)
 
 
 @convolve.register_fake

@@ -6,6 +6,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..definition import Definition, differentiate, evaluate
+from .cpu import convolve_spectrum, spectrum  # a kept spectrum is the fast path's own form and has no definition
+from .plan import Plan
+
+__all__ = ["convolve", "convolve_spectrum", "fftconv_reference", "gradients", "spectrum"]
+
 
 def fftconv_reference(x: Tensor, kernel: Tensor, *, periodic: Sequence[bool], shortcut: Tensor | None = None) -> Tensor:
     """`y[b, c, p] = shortcut[c] x[b, c, p] + sum over taps i of kernel[b, c, i] x[b, c, p - (i - taps // 2)]`.
@@ -35,3 +41,18 @@ def _move(x: Tensor, lag: int, dim: int, periodic: bool) -> Tensor:
     shape = [1] * x.ndim
     shape[dim] = -1
     return x.index_select(dim, index.clamp(0, x.shape[dim] - 1)) * inside.view(shape)
+
+
+def convolve(x: Tensor, kernel: Tensor, shortcut: Tensor | None, plan: Plan) -> Tensor:
+    """The convolution, as `cpu.convolve`."""
+    return evaluate(_with(plan), x, kernel, shortcut)
+
+
+def gradients(dy: Tensor, x: Tensor, kernel: Tensor, shortcut: Tensor | None, plan: Plan) -> list[Tensor | None]:
+    """Gradients by x and kernel, as `cpu.gradients`."""
+    return differentiate(_with(plan), dy, x, kernel, shortcut)[:2]
+
+
+def _with(plan: Plan) -> Definition:
+    periodic = [axis.periodic for axis in plan.axes]
+    return lambda x, kernel, shortcut: fftconv_reference(x, kernel, periodic=periodic, shortcut=shortcut)

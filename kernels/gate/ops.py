@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from . import cpu
+from ..backend import implementation
 
 
 @torch.library.custom_op("fredholm::gate", mutates_args=())
 def apply(x: Tensor, control: Tensor, scale: Tensor | None, activation: str, unit: bool, epsilon: float) -> Tensor:
     """The gate."""
     with torch.autocast(x.device.type, enabled=False):
-        return cpu.apply(x, control, scale, activation, unit, epsilon)
+        return implementation(__name__, x).apply(x, control, scale, activation, unit, epsilon)
 
 
 @torch.library.custom_op("fredholm::gate_gradients", mutates_args=())
@@ -19,7 +19,7 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Its gradients by x, control and scale."""
     with torch.autocast(x.device.type, enabled=False):
-        return cpu.gradients(dy, x, control, scale, activation, unit, epsilon)
+        return implementation(__name__, x).gradients(dy, x, control, scale, activation, unit, epsilon)
 
 
 @apply.register_fake

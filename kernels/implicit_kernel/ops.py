@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from . import cpu
+from ..backend import implementation
 
 
 @torch.library.custom_op("fredholm::implicit_kernel", mutates_args=())
@@ -12,7 +12,7 @@ def synthesise(
 ) -> Tensor:
     """The kernel."""
     with torch.autocast(weights[0].device.type, enabled=False):
-        return cpu.synthesise(axes, weights, biases, film, sigma)
+        return implementation(__name__, weights[0]).synthesise(axes, weights, biases, film, sigma)
 
 
 @torch.library.custom_op("fredholm::implicit_kernel_gradients", mutates_args=())
@@ -26,7 +26,8 @@ def gradients(
 ) -> list[Tensor]:
     """Its gradients: weights, biases, then film and sigma where there are such."""
     with torch.autocast(weights[0].device.type, enabled=False):
-        dweights, dbiases, dfilm, dsigma = cpu.gradients(dkernel, axes, weights, biases, film, sigma)
+        made = implementation(__name__, weights[0]).gradients(dkernel, axes, weights, biases, film, sigma)
+    dweights, dbiases, dfilm, dsigma = made
     return [*dweights, *dbiases, *(grad for grad in (dfilm, dsigma) if grad is not None)]
 
 

@@ -31,7 +31,19 @@ def test_device_threads_and_precision_are_told(capsys: pytest.CaptureFixture[str
     assert found["device"]
     assert found["threads"] == str(torch.get_num_threads())
     assert found["precision"] in ("bf16-mixed", "32-true")
-    assert found["kernels"]
+
+
+@pytest.mark.parametrize(("name", "words"), [("cpu", "PyTorch"), ("triton", "Triton"), ("reference", "definitions")])
+def test_the_backend_in_use_is_told(name, words, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("FREDHOLM_BACKEND", name)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert words in rows(capsys)["kernels"]
+
+
+def test_a_backend_that_is_none_is_one_line(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("FREDHOLM_BACKEND", "cuda")
+    assert main(["info"]) == 1
+    assert capsys.readouterr().err.strip() == "fredholm: FREDHOLM_BACKEND=cuda: expected reference, cpu or triton"
 
 
 def test_what_is_not_installed_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

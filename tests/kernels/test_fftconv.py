@@ -1,8 +1,8 @@
 """`fftconv` is held to the defining sum, outputs and gradients alike, and to the laws of a convolution."""
 
+import importlib
 import itertools
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 # `fredholm.kernels.fftconv` is the function; its modules are reached by name.
-CPU, DFT = (sys.modules[f"fredholm.kernels.fftconv.{name}"] for name in ("cpu", "dft"))
+CPU, DFT = (importlib.import_module(f"fredholm.kernels.fftconv.{name}") for name in ("cpu", "dft"))
 OPS = torch.ops.fredholm
 
 # Largest error of the output and of the gradients, relative to the largest expected value; the one place.
