@@ -1,6 +1,6 @@
 """The plan of a run: everything needed to repeat it and to predict with it, as a YAML file that people can read.
 
-Made of four small records. Reading checks every key, so that a slip of the pen is named and not passed over.
+Made of small records. Reading checks every key, so that a slip of the pen is named and not passed over.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..backbones import Encoder, Hyena, MixerUNETR, MonaiOptions, from_monai
 from .files import write_text
+from .postprocess import Step, check_classes
 from .records import read_record
 
 
@@ -154,6 +155,8 @@ class Plan:
         preparation: What is done to a scan.
         network: Which network.
         recipe: How it is trained; None for weights that came from elsewhere.
+        window: Voxels of a window of prediction along the three axes.
+        postprocessing: What is done to label maps after the network, in this order.
         data: Where it learned: the data set's folder as given, the cases for training and for validation.
         notes: What a reader should know, each a sentence.
     """
@@ -163,6 +166,7 @@ class Plan:
     network: Network
     recipe: Recipe | None = None
     window: tuple[int, int, int] = (96, 96, 96)
+    postprocessing: tuple[Step, ...] = ()
     data: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -173,6 +177,9 @@ class Plan:
         for name, kind in (("preparation", Preparation), ("network", Network)):
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} is missing")
+        if not isinstance(self.postprocessing, tuple) or not all(isinstance(one, Step) for one in self.postprocessing):
+            raise ValueError(f"postprocessing is a list of steps, not {self.postprocessing!r}")
+        check_classes(self.postprocessing, self.names)
 
     def write(self, path: Path) -> None:
         """Write the YAML file, all or nothing."""
@@ -194,6 +201,7 @@ _RECORDS: dict[str, type] = {
     "network": Network,
     "recipe": Recipe,
     "monai": MonaiOptions,
+    "postprocessing": Step,
 }
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..backbones import round_weights
 from .devices import Precision, arithmetic, best_precision, pick_device
 from .plan import Plan
+from .postprocess import postprocess
 from .prepare import prepare_image
 from .resample import resampled_shape
 from .run import Run
@@ -23,7 +24,7 @@ class Predictor:
     """Labels scans as a plan says.
 
     Args:
-        plan: Preparation and window.
+        plan: Preparation, window and post-processing.
         model: The network; it is put into evaluation mode, and its weights are rounded to `precision`.
         device: Where it runs.
         precision: Of its arithmetic.
@@ -69,7 +70,7 @@ class Predictor:
         self.model = torch.compile(self.model)  # pyright: ignore[reportAttributeAccessIssue]
 
     def label(self, volume: Volume, tick: Callable[[], None] = lambda: None) -> np.ndarray:
-        """The class of each voxel, in the scan's own axis order and shape.
+        """The class of each voxel after the plan's post-processing, in the scan's own axis order and shape.
 
         Args:
             volume: Hounsfield units.
@@ -79,7 +80,8 @@ class Predictor:
         air = self.plan.preparation.range[0]
         own = canonical(volume).shape
         labels = label_volume(image, self._logits, self.tiling, air=air, shape=own, tick=tick)
-        return restore(labels, volume)
+        cleaned = postprocess(labels, self.plan.postprocessing, self.plan.names, volume.voxel_ml)
+        return restore(cleaned, volume)
 
     @torch.inference_mode()
     def _logits(self, window: Tensor) -> Tensor:

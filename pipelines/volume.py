@@ -56,6 +56,11 @@ class Volume:
         i, j, k = np.linalg.norm(self.affine[:3, :3], axis=0).tolist()
         return i, j, k
 
+    @property
+    def voxel_ml(self) -> float:
+        """Volume of a voxel, in millilitres."""
+        return abs(float(np.linalg.det(self.affine[:3, :3]))) / 1000
+
 
 def canonical(volume: Volume) -> Volume:
     """Permute and flip the axes to the order nearest to RAS+, exactly.

@@ -60,11 +60,10 @@ class LabelledScan:
     @cached_property
     def volumes_ml(self) -> dict[int, float]:
         """Millilitres of each label that is there, by label."""
-        voxel_ml = abs(np.linalg.det(self.scan.affine[:3, :3])) / 1000
         counts = np.zeros(int(self.labels.max()) + 1, np.int64)
         for part in self.labels:  # all at once would take eight bytes a voxel
             counts += np.bincount(part.ravel(), minlength=len(counts))
-        return {label: float(counts[label] * voxel_ml) for label in np.flatnonzero(counts).tolist() if label}
+        return {label: float(counts[label] * self.scan.voxel_ml) for label in np.flatnonzero(counts).tolist() if label}
 
     def name(self, label: int) -> str:
         """Of a label, or its number."""

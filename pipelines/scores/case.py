@@ -69,12 +69,11 @@ def evaluate_pair(
     same_grid(reference, prediction)
     counts = overlaps(prediction.array, reference.array, [index for index in names if index != 0])
     measured = {} if tolerance_mm is None else _surfaces(prediction, reference, counts, tolerance_mm)
-    voxel_ml = abs(float(np.linalg.det(reference.affine[:3, :3]))) / 1000
     return {
         index: ClassScores(
             dice=count.dice,
-            volume_ml=count.prediction * voxel_ml,
-            reference_ml=count.reference * voxel_ml,
+            volume_ml=count.prediction * reference.voxel_ml,
+            reference_ml=count.reference * reference.voxel_ml,
             **measured.get(index, {}),
         )
         for index, count in counts.items()

@@ -8,6 +8,7 @@ import torch
 import yaml
 from fredholm.backbones import MonaiOptions
 from fredholm.pipelines.plan import Network, Plan, Preparation, Recipe
+from fredholm.pipelines.postprocess import Step
 
 PREPARATION = Preparation(spacing_mm=(1.5, 1.5, 2.0), window_hu=(-175.0, 250.0), range=(0.0, 1.0))
 
@@ -24,6 +25,10 @@ FULL = plan(
         window=(64, 32, 96), minutes=0.1, learning_rate=1e-5, weight_decay=3e-17, ema=0.999, precision="bf16-mixed"
     ),
     window=(64, 32, 96),
+    postprocessing=(
+        Step(step="smallest volume", classes=("yes", "null"), ml=0.5),
+        Step(step="fill holes"),
+    ),
     data={"folder": "Task09", "training": ["a", "1e5"], "validation": []},
     notes=("one sentence.", "another: with a colon"),
 )
@@ -147,6 +152,23 @@ def test_a_value_of_the_wrong_kind_is_named(tmp_path: Path, record: str | None, 
     content = content_of(tmp_path)
     (content[record] if record else content)[key] = value
     says(tmp_path, content, key)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ([{"step": "biggest"}], "postprocessing: 1: step is one of largest component"),
+        ([{"step": "fill holes"}, {"step": "fill holes", "class": ["yes"]}], "postprocessing: 2: unknown key 'class'"),
+        ([{"step": "fill holes", "classes": ["spleen"]}], "postprocessing: fill holes: no class is named 'spleen'"),
+        ([{"step": "fill holes", "classes": "yes"}], "classes is a list of names"),
+        ([{"step": "smallest volume", "ml": "5e-1"}], "ml is a positive number"),
+        (["fill holes"], "postprocessing: 1: expected keys and values"),
+        ({"step": "fill holes"}, "postprocessing is a list of steps"),
+        (None, "postprocessing is a list of steps"),
+    ],
+)
+def test_a_slip_in_the_postprocessing_is_named(tmp_path: Path, written: object, words: str) -> None:
+    says(tmp_path, {**content_of(tmp_path), "postprocessing": written}, words)
 
 
 @pytest.mark.parametrize("window_hu", [(250.0, -175.0), (100.0, 100.0)])

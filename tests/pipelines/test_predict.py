@@ -9,6 +9,7 @@ import pytest
 import torch
 from fredholm.pipelines.nifti import read_volume, write_labels
 from fredholm.pipelines.plan import Network, Plan, Preparation
+from fredholm.pipelines.postprocess import Step, postprocess
 from fredholm.pipelines.predict import Predictor
 from fredholm.pipelines.prepare import prepare_image
 from fredholm.pipelines.run import Run
@@ -97,6 +98,20 @@ def test_it_commutes_with_all_48_of_them_where_the_network_is_a_threshold() -> N
     assert set(np.unique(expected)) == {0, 1, 2}
     for order in ORDERS:
         np.testing.assert_array_equal(simple.label(in_order(scan(), order)), apply_orientation(expected, order))
+
+
+def test_the_plans_postprocessing_is_done_in_any_axis_order() -> None:
+    steps = (
+        Step(step="smallest volume", classes=("spleen",), ml=0.2),
+        Step(step="largest component", classes=("liver",)),
+    )
+    raw = Predictor(PLAN, Greater(), CPU, "32-true").label(scan())
+    expected = postprocess(raw, steps, PLAN.names, scan().voxel_ml)
+    assert not np.array_equal(raw, expected)
+    assert set(np.unique(expected)) == {0, 1, 2}
+    cleaning = Predictor(replace(PLAN, postprocessing=steps), Greater(), CPU, "32-true")
+    for order in ORDERS:
+        np.testing.assert_array_equal(cleaning.label(in_order(scan(), order)), apply_orientation(expected, order))
 
 
 def test_it_is_the_sliding_window_over_the_prepared_scan(predictor: Predictor) -> None:
