@@ -81,9 +81,13 @@ def write_report(path: Path, title: str, sections: Sequence[Section]) -> None:
     Raises:
         OSError: The file cannot be written.
     """
+    write_text(path, page(title, sections))
+
+
+def page(title: str, sections: Sequence[Section]) -> str:
+    """The HTML of a report, see `write_report`."""
     body = "\n".join(_section(section) for section in sections)
-    page = _PAGE.substitute(title=html.escape(title), style=_STYLE, body=body)
-    write_text(path, page)
+    return _PAGE.substitute(title=html.escape(title), style=_STYLE, body=body)
 
 
 def _section(section: Section) -> str:

@@ -97,16 +97,20 @@ class Receiver:
             (evt.EVT_RELEASED, self._released),
             (evt.EVT_REJECTED, self._rejected),
         ]
-        server = entity.make_server(
-            (listen.host, listen.port),
-            contexts=contexts,
-            ssl_context=listen.tls.server() if listen.tls else None,
-            evt_handlers=handlers,
-            server_class=GuardedServer,  # pyright: ignore[reportArgumentType]
-            object_bytes=listen.limits.object_bytes,
-            timeout_s=listen.timeout_s,
-            told=self.told,
-        )
+        tls = listen.tls.server() if listen.tls else None
+        try:
+            server = entity.make_server(
+                (listen.host, listen.port),
+                contexts=contexts,
+                ssl_context=tls,
+                evt_handlers=handlers,
+                server_class=GuardedServer,  # pyright: ignore[reportArgumentType]
+                object_bytes=listen.limits.object_bytes,
+                timeout_s=listen.timeout_s,
+                told=self.told,
+            )
+        except OSError as error:
+            raise OSError(f"cannot serve on {listen.host} port {listen.port}: {error.strerror}") from None
         assert isinstance(server, GuardedServer)
         return server
 

@@ -1,6 +1,7 @@
 """A gateway's receiver in this process, and peers that send to it."""
 
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -90,7 +91,19 @@ def peer(title: str = "CT1", timeout_s: float = 30.0) -> AE:
 
 
 def call(port: int, title: str = "CT1", called: str = "FREDHOLM", **options) -> Association:
-    return peer(title).associate("127.0.0.1", port, ae_title=called, **options)
+    association = peer(title).associate("127.0.0.1", port, ae_title=called, **options)
+    if association.dul.socket is not None and association.dul.socket.socket is not None:
+        _connections.append(association.dul.socket.socket)
+    return association
+
+
+_connections: list[socket.socket] = []
+
+
+def close_connections() -> None:
+    """pynetdicom leaves those whose other end has gone to the garbage collector."""
+    while _connections:
+        _connections.pop().close()
 
 
 def send(association: Association, slices: Iterable[Dataset]) -> list[int]:

@@ -1,0 +1,22 @@
+"""What a log may hear of an error: never words that come out of a data set."""
+
+import os
+import traceback
+from pathlib import Path
+
+from ...pipelines.dicom import SeriesError
+
+
+class StoppedError(Exception):
+    """Work was given up because the gateway stops."""
+
+
+def words(error: BaseException) -> str:
+    """One line: all that a refusal says, the system's words for its errors, of any other only its kind and place."""
+    if isinstance(error, SeriesError):
+        return " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{type(error).__name__}: {os.strerror(error.errno)}"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}"

@@ -1,0 +1,61 @@
+"""A gateway in a process of its own, to be killed: `python serving.py CONFIG`.
+
+Everything is real but the network, in whose place stands a threshold; it waits as long as there is a file `slow` in the
+gateway's folder.
+"""
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from fredholm.apps.scanner.config import Config
+from fredholm.apps.scanner.gateway import Gateway
+from fredholm.apps.scanner.serve import _silence_libraries
+from fredholm.pipelines.dicom import find_series, read_series
+from fredholm.pipelines.dicom.derived import Algorithm
+from fredholm.pipelines.dicom.frames import to_frames
+from fredholm.pipelines.dicom.segmentation import write_segmentation
+from fredholm.pipelines.dicom.source import source_headers
+
+LIMIT_HU = 2.5
+
+
+class Threshold:
+    """Finds what is denser than a limit, and says so to a file `begun`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def check(self, folder: Path) -> None:
+        find_series(folder).only()
+
+    def __call__(self, folder: Path, out: Path) -> Sequence[Path]:
+        series = find_series(folder).only()
+        labels = (read_series(series).array > LIMIT_HU).astype("uint8")
+        with (self.folder / "begun").open("a") as begun:
+            begun.write(series.uid + "\n")
+        while (self.folder / "slow").exists():
+            time.sleep(0.02)
+        source = source_headers(series)
+        write_segmentation(
+            out / "seg.dcm", source, to_frames(labels, series, source), {1: "liver"}, Algorithm("threshold", "1")
+        )
+        return [out / "seg.dcm"]
+
+
+def main() -> None:
+    config = Config.read(Path(sys.argv[1]))
+    _silence_libraries()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the command `fredholm` does
+    label, told = Threshold(config.spool_folder), partial(print, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        Gateway(config, label.check, label, stop=threading.Event(), told=told).serve()
+
+
+if __name__ == "__main__":
+    main()
