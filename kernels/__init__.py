@@ -6,17 +6,47 @@ from .gate import gate
 from .host_memory import reuse_host_memory
 from .implicit_kernel import implicit_kernel
 from .instance_norm import instance_norm
+from .integral_transform import (
+    Distances,
+    Kappa,
+    LowRankKappa,
+    MLPKappa,
+    PairwiseKappa,
+    Points,
+    Products,
+    Selection,
+    SoftmaxKappa,
+    draw_by_score,
+    draw_near,
+    draw_uniform,
+    integral_transform,
+    itnet_kappa,
+)
 from .short_convolution import short_convolution
 
 __all__ = [
     "Boundary",
+    "Distances",
+    "Kappa",
+    "LowRankKappa",
+    "MLPKappa",
+    "PairwiseKappa",
+    "Points",
+    "Products",
+    "Selection",
+    "SoftmaxKappa",
     "Spectrum",
     "anchor_measure",
     "anchor_mix",
+    "draw_by_score",
+    "draw_near",
+    "draw_uniform",
     "fftconv",
     "gate",
     "implicit_kernel",
     "instance_norm",
+    "integral_transform",
+    "itnet_kappa",
     "reuse_host_memory",
     "short_convolution",
     "spectrum",

@@ -1,5 +1,6 @@
 """What is installed, under which name, and what it drags in."""
 
+import ast
 import importlib
 import subprocess
 import sys
@@ -111,11 +112,8 @@ def test_the_public_face_is_sorted_and_complete(name) -> None:
     assert list(module.__all__) == sorted(module.__all__)
     assert len(set(module.__all__)) == len(module.__all__)
     assert all(hasattr(module, each) for each in module.__all__)
-    imported = set()
-    for line in Path(module.__file__).read_text().split("__all__")[0].replace("(\n", "(").split("\n"):
-        if line.startswith("from .") and " import " in line:
-            imported |= {each.strip(" ()") for each in line.split(" import ")[1].split(",")} - {""}
-    assert imported == set(module.__all__)
+    lines = [each for each in ast.parse(Path(module.__file__).read_text()).body if isinstance(each, ast.ImportFrom)]
+    assert {name.name for line in lines if line.level for name in line.names} == set(module.__all__)
 
 
 @pytest.mark.parametrize("name", ["fredholm.kernels", "fredholm.backbones"])

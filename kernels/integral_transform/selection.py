@@ -1,0 +1,125 @@
+r"""A measure on some sources: neighbours of each target, or samples that estimate the whole.
+
+m samples y_s drawn from a proposal q, each with the weight mu(y_s) / (m q(y_s)), give a sum whose expected value is the
+integral, whatever q is, as long as it can draw every source that has weight. How far a sum lies from it is q's affair:
+the nearer q is to |kappa u| mu, the less. Proposals here keep a share for drawing after mu alone, which bounds the
+weights by sum(|mu|) / (m share).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .blocks import slices
+from .kappa import take
+
+ROWS_BYTES = 1 << 24  # of the probabilities of some targets
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Sources that stand for all.
+
+    Args:
+        index: `(batch, targets, selected)` int64, or `(batch, 1, selected)` for one list that all targets share,
+            which is faster. A source may be listed several times.
+        weights: As `index`, floating; 0 lets a place in the list be empty.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+
+    index: Tensor
+    weights: Tensor
+
+    def __post_init__(self) -> None:
+        if self.index.ndim != 3 or self.index.shape != self.weights.shape:
+            raise ValueError(
+                f"index and weights must both be (batch, targets, selected), "
+                f"got {tuple(self.index.shape)} and {tuple(self.weights.shape)}"
+            )
+
+
+def draw_uniform(measure: Tensor, samples: int, *, generator: torch.Generator | None = None) -> Selection:
+    """Draw the same sources for all targets, each source that has weight as likely as any other.
+
+    Args:
+        measure: `(batch, sources)`, not all 0 in any cloud.
+        samples: How many, with replacement.
+        generator: Where chance comes from, on the measure's device; None is PyTorch's own.
+    """
+    return _draw(torch.zeros_like(measure)[:, None], measure, samples, 0.0, generator)
+
+
+def draw_by_score(
+    scores: Tensor, measure: Tensor, samples: int, *, share: float = 0.1, generator: torch.Generator | None = None
+) -> Selection:
+    """Draw the same sources for all targets, by learned scores: q is their softmax over the sources with weight.
+
+    Args:
+        scores: `(batch, sources)`. No gradient flows into them, for the expected value does not depend on them.
+        measure: `(batch, sources)`, not all 0 in any cloud.
+        samples: How many, with replacement.
+        share: Share of the samples that is drawn after |mu| alone.
+        generator: As in `draw_uniform`.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    if scores.shape != measure.shape:
+        raise ValueError(f"scores and measure must be alike, got {tuple(scores.shape)} and {tuple(measure.shape)}")
+    return _draw(scores[:, None], measure, samples, share, generator)
+
+
+def draw_near(
+    x: Tensor,
+    y: Tensor,
+    measure: Tensor,
+    samples: int,
+    *,
+    reach: float,
+    share: float = 0.1,
+    generator: torch.Generator | None = None,
+) -> Selection:
+    """Draw sources for each target, near ones rather than far ones: q is |mu| exp(-|x - y|^2 / (2 reach^2)).
+
+    Costs one exponential per pair, though nothing of that size is held.
+
+    Args:
+        x: Positions of the targets, `(batch, targets, axes)`.
+        y: Positions of the sources, `(batch, sources, axes)`.
+        measure: `(batch, sources)`, not all 0 in any cloud.
+        samples: How many for each target, with replacement.
+        reach: In units of the positions, more than 0.
+        share: Share of the samples that is drawn after |mu| alone.
+        generator: As in `draw_uniform`.
+
+    Raises:
+        ValueError: The shapes do not fit, or the reach is not positive.
+    """
+    if x.ndim != 3 or y.ndim != 3 or x.shape[::2] != y.shape[::2] or measure.shape != y.shape[:2]:
+        raise ValueError(
+            "positions must be (batch, points, axes) and the measure as the sources, "
+            f"got {tuple(x.shape)}, {tuple(y.shape)} and {tuple(measure.shape)}"
+        )
+    if not reach > 0:
+        raise ValueError(f"reach must be positive, got {reach}")
+    batch, sources = measure.shape
+    logarithm = measure.detach().abs().log()[:, None]
+    drawn = []
+    for rows in slices(x.shape[1], max(1, ROWS_BYTES // (8 * max(1, batch * sources)))):
+        distances = torch.cdist(x[:, rows], y, compute_mode="donot_use_mm_for_euclid_dist")
+        drawn.append(_draw(logarithm - (distances / reach).square() / 2, measure, samples, share, generator))
+    return Selection(*(torch.cat([getattr(each, name) for each in drawn], 1) for name in ("index", "weights")))
+
+
+def _draw(scores: Tensor, measure: Tensor, samples: int, share: float, generator: torch.Generator | None) -> Selection:
+    """Draw for each row of scores `(batch, rows, sources)`; probabilities are float64, for some are very small."""
+    size = measure.detach().double().abs()[:, None]
+    chosen = scores.detach().double().masked_fill(size == 0, -torch.inf).softmax(-1)
+    proposal = (1 - share) * chosen + share * size / size.sum(-1, keepdim=True)
+    index = torch.multinomial(proposal.flatten(0, 1), samples, replacement=True, generator=generator)
+    index = index.view(*scores.shape[:2], samples)
+    probability = proposal.gather(-1, index)
+    return Selection(index, take(measure, index) / (samples * probability).to(measure.dtype))
