@@ -230,7 +230,8 @@ def test_a_receiver_that_refuses_is_given_up_and_tried_again_when_asked(
         here.start(c_store=[wrong], retries={"attempts": 2, "first_s": 0.1})
         send_series(here.port, 1, range(5))
         here.wait("undelivered", 1)
-        assert here.reason(1) == "the association was refused"
+        # a receiver may close before its refusal was read
+        assert here.reason(1) in ("the association was refused", "nobody answers")
         here.stop()
         here.start()
         assert main(["scanner", "retry", uid(1), "--config", str(here.config)]) == 0
