@@ -51,7 +51,7 @@ class Demo:
     output: Annotated[Path, tyro.conf.arg(aliases=("-o",))] = Path("demo")
     """Folder for data, run and report; a run of an earlier demo there is made anew."""
 
-    minutes: float = 3.0
+    minutes: float = 4.5
     """How long to train."""
 
     stages: str = "HHAA"

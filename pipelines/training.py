@@ -76,7 +76,8 @@ class Trainer:
     def __post_init__(self) -> None:
         torch.manual_seed(self.recipe.seed)
         model = self.plan.network.build(len(self.plan.names))
-        optimizer = torch.optim.AdamW(_groups(model, self.recipe.weight_decay), lr=self.recipe.learning_rate)
+        groups = _groups(model, self.recipe.weight_decay)
+        optimizer = torch.optim.AdamW(groups, lr=self.recipe.learning_rate, fused=True)
         self.model, self.optimizer = cast("tuple", self.fabric.setup(model, optimizer))
         if self.recipe.ema:
             self.mean = {name: value.detach().clone() for name, value in self._weights().items()}
