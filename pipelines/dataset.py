@@ -6,35 +6,29 @@
 - a `dataset.json` without one, as nnU-Net has it: `imagesTr/NAME_0000.nii.gz` and `labelsTr/NAME.nii.gz`;
 - `images/` and `labels/`, or `imagesTr/` and `labelsTr/`, with the same names in both;
 - `ct.nii.gz` and `labels.nii.gz`, in the folder itself or in each of its sub-folders;
+- `ct.nii.gz` and `segmentations/CLASS.nii.gz`, the same way, as TotalSegmentator's data set has it; its `meta.csv`
+  says which cases are for validation and test;
+- `ImageTr/CASE/ct.nii.gz` and `LabelTr/CASE/segmentations/CLASS.nii.gz`, as PanTS has it, with `ImageTe` for test;
 - `NAME.nii.gz` beside `NAME_label.nii.gz`, `NAME_labels.nii.gz`, `NAME_seg.nii.gz` or `NAME.seg.nrrd`.
 
 Every format that `images` reads serves as well as `.nii.gz`. Names come from `dataset.json`, or from `names.json` or
 `label_names.json`, as `{"1": "spleen"}` or `{"spleen": 1}`; without any, they are "class 1" and so on, by the values
-found in the label maps. A list of values, `{"lungs": [10, 11]}`, makes one class of them.
+found in the label maps. A list of values, `{"lungs": [10, 11]}`, makes one class of them. Where each class has a file,
+the files' names are the classes, in the order of the alphabet; a `names.json` chooses some of them and their order.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from .classes import Classes, few, read_json
-from .images import SUFFIXES, images_in, read_labels, read_volume, stem
+from .images import read_labels, read_volume, stem
+from .layouts import Case, advice, listed, nnunet, recognised
+from .masks import merge_masks
 from .volume import Volume, reordered, same_grid
-
-LABEL_ENDINGS = ("_labels", "_label", "_seg", ".seg")
-CHANNEL = "_0000"  # nnU-Net's mark of the first channel
-
-
-@dataclass(frozen=True)
-class Case:
-    """One image, and its label map if there is one."""
-
-    name: str
-    image: Path
-    label: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,8 @@ class DataSet:
         merge: Value in the label files to class index; None if they are the same.
         unnamed_is_background: Whether a value without a name is background. True if the data set names some class by a
             list of values, and so means to choose; otherwise such a value is an error at reading.
-        test: Images kept apart, without labels.
+        test: Images kept apart, most often without labels.
+        validation: Names of the cases that the data set itself holds out for validation; None if it names none.
     """
 
     root: Path
@@ -57,19 +52,20 @@ class DataSet:
     merge: dict[int, int] | None = None
     unnamed_is_background: bool = False
     test: tuple[Case, ...] = ()
+    validation: tuple[str, ...] | None = None
 
     @property
     def labelled(self) -> list[Case]:
         """The cases with labels; a ValueError if there is none."""
-        labelled = [case for case in self.cases if case.label]
+        labelled = [case for case in self.cases if case.labelled]
         if not labelled:
-            raise ValueError(f"{self.root} has images ({len(self.cases)}) but no label maps")
+            raise ValueError(f"{self.root} has images ({len(self.cases)}) but no label maps{advice(self.root)}")
         return labelled
 
     @property
     def unlabelled(self) -> list[Case]:
         """The cases without labels: all of them in a folder without any, and those kept apart for testing."""
-        return [case for case in (*self.cases, *self.test) if case.label is None]
+        return [case for case in (*self.cases, *self.test) if not case.labelled]
 
 
 def open_dataset(folder: Path | str) -> DataSet:
@@ -85,21 +81,26 @@ def open_dataset(folder: Path | str) -> DataSet:
     root = Path(folder)
     if not root.is_dir():
         raise FileNotFoundError(f"no such folder: {root}")
-    description, named = root / "dataset.json", [root / "names.json", root / "label_names.json"]
+    description = root / "dataset.json"
     if description.is_file():
         content = read_json(description)
         _check_one_channel(content, description)
-        layout = _listed if "training" in content else _nnunet
-        cases, test = layout(root, content, description)
+        layout = (listed if "training" in content else nnunet)(root, content, description)
         classes = Classes.read(content.get("labels"), description)
     else:
-        cases, test = _recognised(root), []
-        file = next((file for file in named if file.is_file()), None)
-        classes = (
-            Classes.read(read_json(file), file) if file else Classes.found(case.label for case in cases if case.label)
-        )
-    _check_cases(cases, root)
-    return DataSet(root, tuple(cases), classes.names, classes.merge, classes.chosen, tuple(test))
+        layout = recognised(root)
+        classes = _named(root, layout.cases)
+    _check_cases(layout.cases, root)
+    _check_masks(layout.cases, classes.names, root)
+    return DataSet(
+        root,
+        tuple(layout.cases),
+        classes.names,
+        classes.merge,
+        classes.chosen,
+        tuple(layout.test),
+        layout.validation,
+    )
 
 
 def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tuple[Volume, np.ndarray | None]:
@@ -119,95 +120,33 @@ def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tup
             the values and the known ones. Or a file cannot be read, see `read_volume`.
     """
     image = read_volume(case.image, assume=assume)
-    if case.label is None:
+    if not case.labelled:
         return image, None
-    labels = reordered(read_labels(case.label, assume=assume), like=image)
     try:
+        if case.label is None:
+            return image, merge_masks(_masks(case, dataset.names), image, assume=assume)
+        labels = reordered(read_labels(case.label, assume=assume), like=image)
         same_grid(image, labels)
         return image, Classes(dataset.names, dataset.merge, dataset.unnamed_is_background).indices(labels.array)
     except ValueError as error:
         raise ValueError(f"case {case.name}: {error}") from error
 
 
-def _listed(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[Case]]:
-    """Cases of a `dataset.json` that lists its files."""
-    cases = []
-    for entry in content["training"]:
-        image, label = (entry.get("image"), entry.get("label")) if isinstance(entry, Mapping) else (None, None)
-        if not isinstance(image, str) or not isinstance(label, str | None):
-            raise ValueError(f'{file}: a case is {{"image": "FILE", "label": "FILE"}}, not {json.dumps(entry)}')
-        cases.append(Case(stem(Path(image)), _image_file(root / image), root / label if label else None))
-    missing = [path for case in cases for path in (case.image, case.label) if path and not path.is_file()]
-    if missing:
-        raise FileNotFoundError(f"{file} lists files that are missing: {few(missing)}")
-    test = [root / (entry["image"] if isinstance(entry, Mapping) else entry) for entry in content.get("test", [])]
-    return cases, [Case(stem(path), _image_file(path)) for path in test]
+def _named(root: Path, cases: Sequence[Case]) -> Classes:
+    """Classes of a folder without a `dataset.json`."""
+    files = [file for file in (root / "names.json", root / "label_names.json") if file.is_file()]
+    if files:
+        return Classes.read(read_json(files[0]), files[0])
+    masks = {stem(file) for case in cases for file in case.masks}
+    if masks:
+        return Classes(dict(enumerate(["background", *sorted(masks)])), None)
+    return Classes.found(case.label for case in cases if case.label)
 
 
-def _image_file(path: Path) -> Path:
-    """The file itself, or its first channel where nnU-Net's older `dataset.json` leaves the mark of the channel out."""
-    marked = path.with_name(f"{stem(path)}{CHANNEL}{path.name.removeprefix(stem(path))}")
-    return marked if marked.is_file() and not path.is_file() else path
-
-
-def _nnunet(root: Path, content: Mapping, file: Path) -> tuple[list[Case], list[Case]]:
-    if (ending := content.get("file_ending", SUFFIXES[0])) not in SUFFIXES:
-        raise ValueError(f"{file}: files that end in {ending}; expected one of {', '.join(SUFFIXES)}")
-    test = [Case(stem.removesuffix(CHANNEL), path) for stem, path in _volumes(root / "imagesTs").items()]
-    return _paired(root / "imagesTr", root / "labelsTr"), test
-
-
-def _recognised(root: Path) -> list[Case]:
-    """Cases of a folder that says nothing of itself."""
-    for images, labels in (("images", "labels"), ("imagesTr", "labelsTr")):
-        if (root / images).is_dir():
-            return _paired(root / images, root / labels)
-    folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
-    files = {folder: _volumes(folder) for folder in folders}
-    for choice in ([root], folders[1:]):
-        if any("ct" in files[folder] for folder in choice):
-            named = [(folder.resolve().name, files[folder]) for folder in choice if "ct" in files[folder]]
-            return [Case(name, volumes["ct"], volumes.get("labels")) for name, volumes in named]
-    return _beside(files[root], root)
-
-
-def _paired(images: Path, labels: Path) -> list[Case]:
-    label_files = _volumes(labels)
-    cases = []
-    for file, image in _volumes(images).items():
-        name = file if file in label_files else file.removesuffix(CHANNEL)
-        cases.append(Case(name, image, label_files.get(name)))
-    _check_no_stray(label_files.keys() - {case.name for case in cases}, labels)
-    return cases
-
-
-def _beside(files: dict[str, Path], root: Path) -> list[Case]:
-    labels: dict[str, Path] = {}
-    stray = set()
-    for file, path in files.items():
-        ending = next((ending for ending in LABEL_ENDINGS if file.endswith(ending)), None)
-        name = file.removesuffix(ending or "")
-        if ending and name not in files:
-            stray.add(file)
-        elif ending and labels.setdefault(name, path) != path:
-            raise ValueError(f"{root}: {name} has two label maps, {labels[name].name} and {path.name}")
-    _check_no_stray(stray, root)
-    taken = set(labels.values())
-    return [Case(name, path, labels.get(name)) for name, path in files.items() if path not in taken]
-
-
-def _volumes(folder: Path) -> dict[str, Path]:
-    """Image files of a folder by their names without ending, sorted; none if there is no folder."""
-    found: dict[str, Path] = {}
-    for path in images_in(folder) if folder.is_dir() else []:
-        if found.setdefault(stem(path), path) != path:
-            raise ValueError(f"duplicate names: {found[stem(path)]} and {path}")
-    return found
-
-
-def _check_no_stray(stray: Iterable[str], folder: Path) -> None:
-    if names := sorted(stray):
-        raise ValueError(f"{folder}: label maps without an image: {few(names)}")
+def _masks(case: Case, names: Mapping[int, str]) -> dict[int, Path]:
+    """Class index to mask; masks of classes that are not asked for are left out."""
+    files = {stem(file): file for file in case.masks}
+    return {index: files[name] for index, name in names.items() if index and name in files}
 
 
 def _check_one_channel(content: Mapping, file: Path) -> None:
@@ -218,10 +157,25 @@ def _check_one_channel(content: Mapping, file: Path) -> None:
 
 def _check_cases(cases: list[Case], root: Path) -> None:
     if not cases:
-        raise ValueError(f"no images in {root}: expected dataset.json, images/ and labels/, ct.nii.gz, or NAME.nii.gz")
+        expected = "expected dataset.json, images/ and labels/, ct.nii.gz, or NAME.nii.gz"
+        raise ValueError(f"no images in {root}: {expected}{advice(root)}")
     names = [case.name for case in cases]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{root}: duplicate names of cases: {few(twice)}")
-    bare = [case.name for case in cases if case.label is None]
+    bare = [case.name for case in cases if not case.labelled]
     if 0 < len(bare) < len(cases):
         raise ValueError(f"{root}: images without a label map: {few(bare)}")
+
+
+def _check_masks(cases: Sequence[Case], names: Mapping[int, str], root: Path) -> None:
+    """Where each class has a file, a case without one would teach that the class is not there."""
+    mixed = [case.name for case in cases if case.label] if any(case.masks for case in cases) else []
+    if mixed:
+        raise ValueError(f"{root}: some cases have one label map, {few(mixed)}, and others a file for each class")
+    wanted = set(list(names.values())[1:])
+    for case in cases:
+        if case.masks and (missing := sorted(wanted - {stem(file) for file in case.masks})):
+            raise ValueError(
+                f"{root}: case {case.name} has no mask of {few(missing)}; every case has a file for each class, "
+                "an empty one for what it lacks, or names.json chooses the classes that all cases have"
+            )
