@@ -19,6 +19,7 @@ from ..pipelines.planning import Wishes, plan_and_prepare
 from ..pipelines.predict import Predictor
 from ..pipelines.run import Run
 from ..pipelines.scores import Scores, evaluate_pair
+from ..pipelines.splits import Split
 from ..pipelines.training import Trainer
 from ..pipelines.volume import Volume, canonical, reordered
 from .console import bar, note, result
@@ -87,13 +88,13 @@ class Demo:
             save_every=0,
             seed=self.seed,
         )
+        dataset = open_dataset(data)
         wishes = Wishes(
             network=Network(stages=self.stages, feature_size=FEATURE_SIZE),
             recipe=recipe,
-            validation=(),
+            split=Split.holding_out([case.name for case in dataset.labelled], ()),
             spacing_mm=SPACING_MM,
         )
-        dataset = open_dataset(data)
         with bar("reading bodies", len(dataset.labelled)) as reading:
             prepared = plan_and_prepare(dataset, wishes, reading.tick)
         for stale in (folder / "plan.yaml", folder / "log.csv"):

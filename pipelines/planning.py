@@ -11,9 +11,9 @@ from .plan import Network, Plan, Preparation, Recipe
 from .prepare import fitting, prepare_image, prepare_labels
 from .resample import resampled_shape
 from .sampling import PreparedCase
+from .splits import Split
 from .volume import Volume, canonical
 
-HELD_OUT_FROM = 5  # cases; with fewer all of them train, unless some are named
 SIDE = 32  # a window's sides are multiples of it
 
 
@@ -24,14 +24,14 @@ class Wishes:
     Args:
         network: Which network.
         recipe: How to train; its window is the largest wanted.
-        validation: Names of the cases to hold out; empty holds out every fifth of five or more.
+        split: Which cases train and which are held out; cases in neither are left out.
         spacing_mm: Distance between voxels towards right, front and head.
         window_hu: Range of Hounsfield units that is looked at.
     """
 
     network: Network = field(default_factory=Network)
     recipe: Recipe = field(default_factory=Recipe)
-    validation: tuple[str, ...] | None = None
+    split: Split | None = None
     spacing_mm: tuple[float, float, float] | None = None
     window_hu: tuple[float, float] | None = None
 
@@ -56,7 +56,7 @@ def plan_and_prepare(dataset: DataSet, wishes: Wishes, tick: Callable[[str], Non
     Raises:
         ValueError: No labels, a name that is no case, or files that do not fit together.
     """
-    train, held_out = _split(dataset, wishes.validation)
+    train, held_out = _sides(dataset, wishes.split or own_split(dataset))
     read = {case.name: _read(dataset, case, tick) for case in [*train, *held_out]}
     preparation = fitting([read[case.name] for case in train])
     if wishes.spacing_mm is not None:
@@ -85,30 +85,25 @@ def prepare_again(dataset: DataSet, plan: Plan, tick: Callable[[str], None] = la
         raise ValueError("the plan has no recipe and no cases: a converted network was not trained here")
     if plan.names != dataset.names:
         raise ValueError(f"{dataset.root}: the classes are {dataset.names}, but the run was planned for {plan.names}")
-    cases = {case.name: case for case in dataset.labelled}
-    names = [*plan.data["training"], *plan.data["validation"]]
-    missing = [name for name in names if name not in cases]
+    names = {case.name for case in dataset.labelled}
+    split = Split(*(tuple(plan.data[part]) for part in ("training", "validation")))
+    missing = [name for name in (*split.training, *split.validation) if name not in names]
     if missing:
         raise ValueError(f"{dataset.root}: the run was planned with case {missing[0]!r}, which is not there any more")
-    train, held_out = ([cases[name] for name in plan.data[part]] for part in ("training", "validation"))
+    train, held_out = _sides(dataset, split)
     read = {case.name: _read(dataset, case, tick) for case in [*train, *held_out]}
     return Prepared(plan, *_prepared(plan, read, train, held_out))
 
 
-def _split(dataset: DataSet, names: tuple[str, ...] | None) -> tuple[list[Case], list[Case]]:
-    cases = dataset.labelled
-    if names is None:
-        held_out = cases[::HELD_OUT_FROM] if len(cases) >= HELD_OUT_FROM else []
-    else:
-        known = {case.name: case for case in cases}
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise ValueError(f"no case {unknown[0]!r} in {dataset.root}; its cases are {', '.join(sorted(known))}")
-        held_out = [known[name] for name in names]
-    train = [case for case in cases if case not in held_out]
-    if not train:
-        raise ValueError(f"{dataset.root}: every case is held out for validation, none is left to train on")
-    return train, held_out
+def own_split(dataset: DataSet) -> Split:
+    """What the data set itself holds out, or every fifth patient of five or more."""
+    names = [case.name for case in dataset.labelled]
+    return Split.usual(names) if dataset.validation is None else Split.holding_out(names, dataset.validation)
+
+
+def _sides(dataset: DataSet, split: Split) -> tuple[list[Case], list[Case]]:
+    cases = {case.name: case for case in dataset.labelled}
+    return [cases[name] for name in split.training], [cases[name] for name in split.validation]
 
 
 def _read(dataset: DataSet, case: Case, tick: Callable[[str], None]) -> tuple[Volume, np.ndarray]:

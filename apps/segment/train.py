@@ -8,17 +8,20 @@ import tyro
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from ...pipelines.dataset import open_dataset
+from ...pipelines.classes import few
+from ...pipelines.dataset import DataSet, open_dataset
 from ...pipelines.devices import Precision, best_precision, launched, pick_device
 from ...pipelines.plan import Network, Recipe
 from ...pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
 from ...pipelines.run import Run
 from ...pipelines.scores import ScoreTable
+from ...pipelines.splits import Fold, Split, read_split
 from ...pipelines.training import CALIBRATION, Trainer
 from ..console import bar, mute, note, result
 from .tables import metric_table
 
 EPOCH = 250  # steps that are called an epoch
+MANY = 20  # names of cases in one line; plan.yaml has them all
 
 
 @dataclass
@@ -72,7 +75,15 @@ class Train:
     """Decay of a running mean of the weights, such as 0.999; 0 for none."""
 
     validation: tuple[str, ...] | None = None
-    """Names of cases to hold out; without names none, without the option every fifth case of five or more."""
+    """Names of cases to hold out; without names none. Without any of these three options the data set's own choice is
+    taken, or every fifth patient of five or more."""
+
+    split: Path | None = None
+    """File that says which cases train and which are held out: {"training": [...], "validation": [...]} in JSON or
+    YAML, the plan.yaml of another run, or nnU-Net's splits_final.json with --fold."""
+
+    fold: str | None = None
+    """k/n, from 1/n, for cross-validation: hold out the k-th of n parts, dealt out by patients or as in --split."""
 
     spacing: tuple[float, float, float] | None = None
     """Voxel size in mm towards the patient's right, front and head; the data's median by default."""
@@ -114,7 +125,8 @@ class Train:
                 run = self._longer(Run.open(self.output), leads)
                 prepared = prepare_again(dataset, run.plan, reading.tick)
             else:
-                prepared = plan_and_prepare(dataset, self._wishes(device.type), reading.tick)
+                wishes = self._wishes(device.type, self._split(dataset))
+                prepared = plan_and_prepare(dataset, wishes, reading.tick)
                 run = Run.create(self.output, prepared.plan) if leads else Run(self.output, prepared.plan)
         _tell(prepared)
         recipe = run.plan.recipe
@@ -136,7 +148,19 @@ class Train:
         plan = replace(run.plan, recipe=replace(run.plan.recipe, steps=EPOCH * self.epochs))
         return run.replan(plan) if leads else replace(run, plan=plan)
 
-    def _wishes(self, kind: str) -> Wishes:
+    def _split(self, dataset: DataSet) -> Split | None:
+        """What was asked for; None leaves the choice to the data set."""
+        if self.validation is not None and (self.split is not None or self.fold is not None):
+            raise ValueError("--validation excludes --split and --fold: each says which cases are held out")
+        names = [case.name for case in dataset.labelled]
+        fold = None if self.fold is None else Fold.parse(self.fold)
+        if self.split is not None:
+            return read_split(self.split, names, fold)
+        if fold is not None:
+            return Split.of_fold(names, fold)
+        return None if self.validation is None else Split.holding_out(names, self.validation)
+
+    def _wishes(self, kind: str, split: Split | None) -> Wishes:
         large = kind == "cuda"
         side = 96 if large else 64
         network = Network(
@@ -160,7 +184,7 @@ class Train:
         return Wishes(
             network=network,
             recipe=recipe,
-            validation=self.validation,
+            split=split,
             spacing_mm=self.spacing,
             window_hu=self.window_hu,
         )
@@ -188,3 +212,5 @@ def _tell(prepared: Prepared) -> None:
         f"{len(plan.names) - 1} classes; spacing {spacing} mm, {low:g} to {high:g} HU, window {plan.window}, "
         f"{plan.network.stages} with feature size {plan.network.feature_size}, {plan.recipe.precision}"
     )
+    if prepared.validation:
+        note(f"held out: {few((case.name for case in prepared.validation), MANY)}")

@@ -12,6 +12,7 @@ from fredholm.pipelines.nifti import read_labels, read_volume, write_labels, wri
 from fredholm.pipelines.plan import Network, Recipe
 from fredholm.pipelines.planning import Wishes, plan_and_prepare, prepare_again
 from fredholm.pipelines.prepare import prepare_image, prepare_labels
+from fredholm.pipelines.splits import Split
 from fredholm.pipelines.volume import Volume
 from helpers.orders import ORDERS, in_order
 
@@ -40,6 +41,10 @@ def data(root: Path, count: int, **more) -> DataSet:
     return open_dataset(root)
 
 
+def hold_out(dataset: DataSet, *names: str) -> Split:
+    return Split.holding_out([case.name for case in dataset.labelled], names)
+
+
 def wish(**changes) -> Wishes:
     return Wishes(**{**vars(WISHES), **changes})
 
@@ -59,20 +64,23 @@ def test_every_fifth_of_five_or_more_cases_is_held_out(tmp_path: Path, count: in
 
 def test_named_cases_are_held_out_and_none_if_none_are_named(tmp_path: Path) -> None:
     dataset = data(tmp_path, 6)
-    found = plan_and_prepare(dataset, wish(validation=("case_3", "case_1")))
+    found = plan_and_prepare(dataset, wish(split=hold_out(dataset, "case_3", "case_1")))
     assert [case.name for case in found.validation] == ["case_3", "case_1"]
     assert [case.name for case in found.training] == ["case_0", "case_2", "case_4", "case_5"]
-    assert plan_and_prepare(dataset, wish(validation=())).validation == []
+    assert plan_and_prepare(dataset, wish(split=hold_out(dataset))).validation == []
 
 
-def test_an_unknown_case_is_named_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no case 'case_9' in .*; its cases are case_0, case_1, case_2"):
-        plan_and_prepare(data(tmp_path, 3), wish(validation=("case_1", "case_9")))
+def test_cases_on_neither_side_of_a_split_are_left_out(tmp_path: Path) -> None:
+    told = []
+    split = Split(("case_2", "case_0"), ("case_3",))
+    found = plan_and_prepare(data(tmp_path, 6), wish(split=split), told.append)
+    assert [case.name for case in found.training] == ["case_2", "case_0"]
+    assert sorted(told) == ["case_0", "case_2", "case_3"]
 
 
-def test_holding_out_every_case_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="every case is held out for validation, none is left to train on"):
-        plan_and_prepare(data(tmp_path, 2), wish(validation=("case_0", "case_1")))
+def test_what_the_data_set_itself_holds_out_is_held_out(tmp_path: Path) -> None:
+    dataset = replace(data(tmp_path, 5), validation=("case_3",))
+    assert [case.name for case in plan_and_prepare(dataset, WISHES).validation] == ["case_3"]
 
 
 def test_a_data_set_without_labels_is_refused(tmp_path: Path) -> None:
@@ -91,7 +99,8 @@ def test_every_case_is_read_once_and_told(tmp_path: Path) -> None:
 def test_the_spacing_is_the_median_of_the_training_cases(tmp_path: Path) -> None:
     for name, spacing in {"a": (1.0, 1.0, 2.0), "b": (0.8, 0.9, 5.0), "c": (1.2, 1.1, 3.0), "z": (9, 9, 9)}.items():
         put(tmp_path, name, spacing=spacing)
-    found = plan_and_prepare(open_dataset(tmp_path), wish(validation=("z",)))
+    dataset = open_dataset(tmp_path)
+    found = plan_and_prepare(dataset, wish(split=hold_out(dataset, "z")))
     assert found.plan.preparation.spacing_mm == (1.0, 1.0, 3.0)
 
 

@@ -46,6 +46,18 @@ def test_minutes_and_epochs_exclude_each_other(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("small")
+def test_a_fold_is_held_out_stated_and_taken_again_from_the_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = data_set(tmp_path / "data", 3)
+    for run, option in (("one", ["--fold", "2/3"]), ("two", ["--split", tmp_path / "one" / "plan.yaml"])):
+        assert fredholm("segment", "train", data, "-o", tmp_path / run, *QUICK, *option) == 0
+        assert "held out: case_1\n" in capsys.readouterr().err
+        stated = Plan.read(tmp_path / run / "plan.yaml").data
+        assert (stated["training"], stated["validation"]) == (["case_0", "case_2"], ["case_1"])
+
+
+@pytest.mark.usefixtures("small")
 def test_ctrl_c_saves_the_state_and_resume_goes_on_as_if_there_had_been_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +120,10 @@ def test_a_new_run_does_not_fall_upon_an_old_one(tmp_path: Path, run: Path, caps
         (["--feature-size", "13"], "multiple of 12, got 13"),
         (["--validation", "case_7"], "no case 'case_7'"),
         (["--validation", "case_0"], "every case is held out"),
+        (["--fold", "2/2"], "1 patients cannot be dealt out to 2 folds"),
+        (["--fold", "2"], "a fold is k/n"),
+        (["--split", "nowhere.json"], "no such file: nowhere.json"),
+        (["--validation", "--fold", "1/2"], "--validation excludes --split and --fold"),
         (["--spacing", "1", "0", "1"], "a spacing is three positive numbers of mm"),
         (["--device", "gpu"], "unknown device 'gpu'"),
         (["--resume"], "no run at"),
