@@ -1,6 +1,7 @@
 """`fredholm segment predict`."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,8 +12,11 @@ from ...pipelines.devices import Precision
 from ...pipelines.images import SUFFIXES, check_target, images_in, read_volume, stem, write_labels
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
+from ...pipelines.statistics import StatisticsTable
 from ..console import bar, note, result
-from ..viewer import LabelledScan, write_views
+from ..viewer import LabelledScan, write_preview, write_views
+
+Extra = Callable[[Path, LabelledScan], object]  # writes beside the label map at this path
 
 
 @dataclass
@@ -52,6 +56,12 @@ class Predict:
     view: bool = False
     """Write a page that shows the scan with its labels in a browser, and a contact sheet, beside each label map."""
 
+    preview: bool = False
+    """Write a picture beside each label map: three slices with the structures in their colours, as PNG."""
+
+    statistics: bool = False
+    """Write volume, mean HU and whether it touches the border for each structure: statistics.csv and .json."""
+
     device: str = "auto"
     """auto, cpu, cuda."""
 
@@ -61,6 +71,7 @@ class Predict:
         for _, labels in jobs:
             check_target(labels)
         run = Run.open(self.run_folder)
+        extras = self._extras([labels for _, labels in jobs], run.plan.names)
         file = run.best_file if self.weights == "best" else run.weights_file
         predictor = Predictor.of(run, weights=file, device=self.device, precision=self.precision, overlap=self.overlap)
         for remark in run.plan.notes:
@@ -70,7 +81,7 @@ class Predict:
         failed = 0
         for scan, labels in jobs:
             try:
-                self._one(predictor, scan, labels)
+                self._one(predictor, scan, labels, extras)
                 result(str(labels))
             except (OSError, ValueError) as error:
                 if len(jobs) == 1:
@@ -80,13 +91,31 @@ class Predict:
         if failed:
             raise ValueError(f"{failed} of {len(jobs)} scans failed, the others are in {self.output}")
 
-    def _one(self, predictor: Predictor, scan: Path, labels: Path) -> None:
+    def _extras(self, targets: Sequence[Path], names: Mapping[int, str]) -> list[Extra]:
+        """What else is written for each case; a mistake that would spoil it is told before the work."""
+        extras: list[Extra] = []
+        if self.view:
+            extras.append(lambda labels, case: write_views(labels.parent, stem(labels), case))
+        if self.preview:
+            extras.append(lambda labels, case: write_preview(labels.with_name(f"{stem(labels)}.png"), case))
+        if self.statistics:
+            folder, several = targets[0].parent, self.input.is_dir()
+            name = "statistics" if several else f"{stem(targets[0])}_statistics"
+            table = StatisticsTable(folder / name, names)
+            extras.append(lambda labels, case: table.add(stem(labels), case.measured))
+        name, times = Counter(map(stem, targets)).most_common(1)[0]
+        if extras and times > 1:
+            raise ValueError(f"{times} scans are called {name}: what is written beside one would overwrite another's")
+        return extras
+
+    def _one(self, predictor: Predictor, scan: Path, labels: Path, extras: Sequence[Extra]) -> None:
         volume = read_volume(scan, assume=self.assume)
         with bar(scan.name, predictor.windows(volume)) as progress:
             array = predictor.label(volume, progress.tick)
             write_labels(labels, array, like=volume)
-        if self.view:
-            write_views(labels.parent, stem(labels), LabelledScan(scan.name, volume, array, predictor.plan.names))
+        case = LabelledScan(scan.name, volume, array, predictor.plan.names)
+        for extra in extras:
+            extra(labels, case)
 
 
 def _jobs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:

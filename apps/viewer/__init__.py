@@ -21,9 +21,10 @@ from string import Template
 import nibabel as nib
 import numpy as np
 
-from ...pipelines.files import write_text
-from ...pipelines.pictures import contact_figure, png_bytes
+from ...pipelines.files import replacing, write_text
+from ...pipelines.pictures import contact_figure, overlay_figure, png_bytes
 from ...pipelines.resample import resample_image, resample_labels, resampled_shape
+from ...pipelines.statistics import Measured, measure
 from ...pipelines.structures import structure
 from ...pipelines.volume import Volume, canonical
 from ..report import Picture, Section, Table, write_report
@@ -58,12 +59,14 @@ class LabelledScan:
             raise ValueError(f"labels of shape {self.labels.shape} do not fit a scan of shape {self.scan.shape}")
 
     @cached_property
+    def measured(self) -> dict[int, Measured]:
+        """What is measured of each label that is there, by label."""
+        return measure(self.scan, self.labels)
+
+    @property
     def volumes_ml(self) -> dict[int, float]:
         """Millilitres of each label that is there, by label."""
-        counts = np.zeros(int(self.labels.max()) + 1, np.int64)
-        for part in self.labels:  # all at once would take eight bytes a voxel
-            counts += np.bincount(part.ravel(), minlength=len(counts))
-        return {label: float(counts[label] * self.scan.voxel_ml) for label in np.flatnonzero(counts).tolist() if label}
+        return {label: one.volume_ml for label, one in self.measured.items()}
 
     def name(self, label: int) -> str:
         """Of a label, or its number."""
@@ -121,6 +124,18 @@ def write_contact_sheet(path: Path, case: LabelledScan) -> None:
         sheet, "Axial slices with the labels on top", "From the feet up; the patient's right is on the left."
     )
     write_report(path, case.title, [Section("Slices", [picture]), Section("Volumes", [table])])
+
+
+def write_preview(path: Path, case: LabelledScan) -> None:
+    """Write an axial, a coronal and a sagittal slice with the labels on top, as a PNG file.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    scan, labels = canonical(case.scan), canonical(replace(case.scan, array=case.labels))
+    picture = png_bytes(overlay_figure(scan.array, labels.array, scan.spacing_mm, case.names))
+    with replacing(path) as beside:
+        beside.write_bytes(picture)
 
 
 def _preview(case: LabelledScan) -> tuple[Volume, Volume]:

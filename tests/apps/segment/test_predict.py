@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from fredholm.pipelines import images
 from fredholm.pipelines.nifti import read_labels, read_volume, write_volume
 from fredholm.pipelines.predict import Predictor
 from fredholm.pipelines.run import Run
+from fredholm.pipelines.structures import structure
 from fredholm.pipelines.volume import Volume
 from helpers.segment import (
     AFFINE,
@@ -25,6 +27,7 @@ from helpers.segment import (
     says,
     write_scan,
 )
+from matplotlib.image import imread
 from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff
 
 # warnings are lines on stderr once the command has begun; here they must not be errors
@@ -73,6 +76,48 @@ def test_a_page_and_a_contact_sheet_come_beside_the_label_map_when_asked_for(
     assert names(tmp_path) == ["ct.nii.gz", "labels.html", "labels.nii.gz", "labels_sheet.html"]
     for page in ("labels.html", "labels_sheet.html"):
         assert all(word in (tmp_path / page).read_text() for word in ("<h1>ct.nii.gz</h1>", "spleen", "liver"))
+
+
+def test_statistics_of_a_folder_are_one_table_that_grows_case_by_case(
+    tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, name in enumerate("ac"):
+        write_scan(tmp_path / f"scans/{name}.nii.gz", number=number)
+    (tmp_path / "scans/b.nii.gz").write_bytes(b"no scan at all")
+    assert predict(tmp_path / "scans", tmp_path / "labels", run, "--statistics") == 1
+    assert names(tmp_path / "labels") == ["a.nii.gz", "c.nii.gz", "statistics.csv", "statistics.json"]
+    found = json.loads((tmp_path / "labels/statistics.json").read_text())
+    assert list(found) == ["a", "c"]
+    for case, structures in found.items():
+        scan, labels = read_volume(tmp_path / f"scans/{case}.nii.gz"), read_labels(tmp_path / f"labels/{case}.nii.gz")
+        for label, name in ((1, "spleen"), (2, "liver")):
+            mask = labels.array == label
+            assert structures[name]["volume_ml"] == pytest.approx(mask.sum() / 1000)
+            assert structures[name]["mean_hu"] == pytest.approx(scan.array[mask].mean(dtype=float))
+            assert structures[name]["touches_border"] == (mask.sum() > mask[1:-1, 1:-1, 1:-1].sum())
+    assert len((tmp_path / "labels/statistics.csv").read_text().splitlines()) == 1 + 2 * 2
+
+
+def test_a_picture_and_statistics_come_beside_one_label_map(tmp_path: Path, run: Path) -> None:
+    scan, target = write_scan(tmp_path / "ct.nii.gz"), tmp_path / "labels.nii.gz"
+    assert predict(scan, target, run, "--preview", "--statistics") == 0
+    more = ["labels.png", "labels_statistics.csv", "labels_statistics.json"]
+    assert names(tmp_path) == ["ct.nii.gz", "labels.nii.gz", *more]
+    picture = (imread(tmp_path / "labels.png")[..., :3] * 255).round().astype(int)
+    for name in ("spleen", "liver"):  # the legend at least shows the colour pure
+        assert (picture == structure(name).rgb).all(-1).sum() > 50
+
+
+def test_what_would_overwrite_another_scans_files_is_told_before_the_work(
+    tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.nii", "a.nii.gz"):
+        write_scan(tmp_path / "scans" / name)
+    says(capsys, "2 scans are called a", code=predict(tmp_path / "scans", tmp_path / "labels", run, "--statistics"))
+    (tmp_path / "scans/a.nii").unlink()
+    (tmp_path / "labels/statistics.json").write_text('{"1": "spleen"}')
+    says(capsys, "something else", code=predict(tmp_path / "scans", tmp_path / "labels", run, "--statistics"))
+    assert names(tmp_path / "labels") == ["statistics.json"]
 
 
 def test_into_a_folder_that_is_there_goes_a_file_of_the_scans_name(tmp_path: Path, run: Path) -> None:
