@@ -63,7 +63,7 @@ SIDES: dict[Side, Code] = {"left": Code("7771000", "Left"), "right": Code("24028
 
 def structure(name: str) -> Structure:
     """Look a class up; a name that the table does not know gives "Tissue" and a colour of its own."""
-    stem, side = _stem_and_side(name)
+    stem, side = stem_and_side(name)
     found = (side and _find(f"{stem} {side}", None)) or _find(stem, side) or _finding_in_an_organ(stem, side)
     kind, side, region = found or (_Kind(TISSUE, TISSUE, _colour_of(name.lower())), None, None)
     return Structure(name, kind.type, kind.category, _shaded(kind.colour, side), side, region, known=found is not None)
@@ -302,7 +302,7 @@ def _kinds() -> dict[str, _Kind]:
 _KINDS = _kinds()
 
 
-def _stem_and_side(name: str) -> tuple[str, Side | None]:
+def stem_and_side(name: str) -> tuple[str, Side | None]:
     """The words of a name in lower case, without the one that says the side."""
     words = [word for word in re.findall(r"[^\W_]+", name.lower()) if word != "of"]
     ends = (0, len(words) - 1)  # a single letter says a side only there

@@ -1,16 +1,18 @@
-"""`fredholm segment`: train, predict, evaluate."""
+"""`fredholm segment`: check, train, predict, evaluate."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import tyro
 
+from .check import CheckData
 from .evaluate import Evaluate
 from .predict import Predict
 from .train import Train
 
 Commands = (
-    Annotated[Train, tyro.conf.subcommand("train")]
+    Annotated[CheckData, tyro.conf.subcommand("check")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
 )
@@ -18,7 +20,7 @@ Commands = (
 
 @dataclass
 class Segment:
-    """Label the organs of CT volumes: train, predict, evaluate."""
+    """Label the organs of CT volumes: check, train, predict, evaluate."""
 
     command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
 

@@ -27,6 +27,7 @@ HELP = {
         *("--input", "-i", "--output", "-o", "--run", "--overlap", "--assume", "--precision", "--compile", "--device"),
         "Example: fredholm segment predict",
     ],
+    ("segment", "check"): ["--json", "Folder of the data set.", "Example: fredholm segment check"],
     ("segment", "evaluate"): [
         *("--names", "--json", "Label map, or folder of them.", "Label map to compare with"),
         "Example: fredholm segment evaluate",
