@@ -4,6 +4,7 @@ What a report says is data (`Section`, `Table`, `Picture`); this module alone kn
 """
 
 import base64
+import hashlib
 import html
 import math
 from collections.abc import Sequence
@@ -11,10 +12,25 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from string import Template
+from urllib.parse import quote
 
 from ..pipelines.files import write_text
 
-Cell = str | float | None  # NumPy's numbers count as numbers too; None and NaN are what was not scored
+
+@dataclass(frozen=True)
+class Link:
+    """Words that lead to another page.
+
+    Args:
+        words: What is read.
+        file: The page's name, in the same folder.
+    """
+
+    words: str
+    file: str
+
+
+Cell = str | float | Link | None  # NumPy's numbers count as numbers too; None and NaN are what was not scored
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -27,18 +43,23 @@ class Table:
         columns: The headings.
         rows: One sequence of cells for each row, as long as `columns`; the first cell names the row.
         caption: What the table shows, and in which unit.
-        digits: Decimals of numbers that are not whole by type.
+        digits: Decimals of numbers that are not whole by type, for all columns or for each.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
-    digits: int = 3
+    digits: int | Sequence[int] = 3
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"the row {list(row)} has {len(row)} cells for {len(self.columns)} columns")
+
+
+@dataclass(frozen=True)
+class SortableTable(Table):
+    """A table whose headings sort the rows when they are pressed; what was not scored stays at the end."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +108,9 @@ def write_report(path: Path, title: str, sections: Sequence[Section]) -> None:
 def page(title: str, sections: Sequence[Section]) -> str:
     """The HTML of a report, see `write_report`."""
     body = "\n".join(_section(section) for section in sections)
-    return _PAGE.substitute(title=html.escape(title), style=_STYLE, body=body)
+    sorts = any(isinstance(part, SortableTable) for section in sections for part in section.parts)
+    script = f"<script>{_SORT}</script>\n" if sorts else ""
+    return _PAGE.substitute(title=html.escape(title), policy=_POLICY, style=_STYLE, body=body, script=script)
 
 
 def _section(section: Section) -> str:
@@ -105,12 +128,14 @@ def _part(part: str | Table | Picture) -> str:
 
 def _table(table: Table) -> str:
     numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.columns))]
+    digits = [table.digits] * len(table.columns) if isinstance(table.digits, int) else table.digits
+    head = _button if isinstance(table, SortableTable) else html.escape
     heads = "".join(
-        f'<th scope="col"{_NUMBER * right}>{html.escape(name)}</th>'
+        f'<th scope="col"{_NUMBER * right}>{head(name)}</th>'
         for name, right in zip(table.columns, numeric, strict=True)
     )
     rows = "\n".join(
-        "<tr>" + "".join(_cell(cell, i == 0, numeric[i], table.digits) for i, cell in enumerate(row)) + "</tr>"
+        "<tr>" + "".join(_cell(cell, i == 0, numeric[i], digits[i]) for i, cell in enumerate(row)) + "</tr>"
         for row in table.rows
     )
     caption = f"<caption>{html.escape(table.caption)}</caption>\n" if table.caption else ""
@@ -122,6 +147,10 @@ def _table(table: Table) -> str:
     )
 
 
+def _button(name: str) -> str:
+    return f'<button type="button">{html.escape(name)}</button>'
+
+
 def _cell(cell: Cell, leads: bool, right: bool, digits: int) -> str:
     tag, scope = ("th", ' scope="row"') if leads else ("td", "")
     return f"<{tag}{scope}{_NUMBER * right}>{_words(cell, digits)}</{tag}>"
@@ -130,6 +159,8 @@ def _cell(cell: Cell, leads: bool, right: bool, digits: int) -> str:
 def _words(cell: Cell, digits: int) -> str:
     if cell is None or (isinstance(cell, Real) and math.isnan(cell)):
         return '<span title="not scored">–</span>'
+    if isinstance(cell, Link):
+        return f'<a href="{quote(cell.file)}">{html.escape(cell.words)}</a>'
     if isinstance(cell, Real) and not isinstance(cell, Integral):
         return f"{float(cell):.{digits}f}".replace("-", "−")
     return html.escape(str(cell))
@@ -151,6 +182,30 @@ def _picture(picture: Picture) -> str:
 
 _NUMBER = ' class="number"'
 
+# Columns of numbers by value, others by their words with the numbers in them by value; dashes last either way.
+_SORT = """
+for (const table of document.querySelectorAll("table:has(th > button)")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => head.firstChild.addEventListener("click", () => {
+    const way = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    const numeric = head.classList.contains("number");
+    const text = row => row.cells[column].textContent.replace("\u2212", "-");
+    const compare = (a, b) => numeric ? a - b : a.localeCompare(b, undefined, { numeric: true });
+    const rows = [...table.tBodies[0].rows], scored = rows.filter(row => text(row) !== "\u2013");
+    scored.sort((a, b) => way * compare(text(a), text(b)));
+    table.tBodies[0].append(...scored, ...rows.filter(row => !scored.includes(row)));
+    heads.forEach(other => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
+  }));
+}
+"""
+
+# Nothing is fetched, and no script runs but the one above.
+_POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    f"script-src 'sha256-{base64.b64encode(hashlib.sha256(_SORT.encode()).digest()).decode()}'"
+)
+
 _PAGE = Template("""\
 <!doctype html>
 <html lang="en">
@@ -158,6 +213,7 @@ _PAGE = Template("""\
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="$policy">
 <title>$title</title>
 <link rel="icon" href="data:,">
 <style>
@@ -168,7 +224,7 @@ $style</style>
 <h1>$title</h1>
 $body
 </main>
-</body>
+$script</body>
 </html>
 """)
 
@@ -191,6 +247,11 @@ thead th { border-bottom-width: 2px; }
 tbody th { font-weight: 500; }
 tbody tr:nth-child(even) { background: var(--band); }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
+th button { all: unset; cursor: pointer; }
+th button:focus-visible { outline: 2px solid; }
+[aria-sort] button::after { content: " \\25B2"; }
+[aria-sort="descending"] button::after { content: " \\25BC"; }
+a { color: inherit; }
 figure { margin: 1rem 0; }
 img { display: block; max-width: 100%; height: auto; border-radius: 0.4rem; }
 figcaption { color: var(--faint); font-size: 0.9rem; margin-top: 0.4rem; }

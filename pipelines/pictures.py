@@ -42,7 +42,7 @@ class _Plane:
 
     def cut(self, volume: np.ndarray, index: int) -> np.ndarray:
         """Return the slice as rows from the top and columns from the left."""
-        picture = np.take(volume, index, axis=self.normal)  # the two axes left stay in order, across before down
+        picture = np.moveaxis(volume, self.normal, 0)[index]  # the two axes left stay in order, across before down
         return picture[::-1, ::-1].T
 
 
@@ -191,7 +191,7 @@ def _busiest(maps: Sequence[np.ndarray], shape: Sequence[int], axis: int) -> int
     """Return the plane across `axis` that shows most: many labels count for more than one that is large."""
     scores = np.zeros(shape[axis])
     for index in range(shape[axis] if maps else 0):
-        voxels = np.concatenate([np.take(volume, index, axis).ravel() for volume in maps]).astype(np.intp)
+        voxels = np.concatenate([np.moveaxis(volume, axis, 0)[index].ravel() for volume in maps]).astype(np.intp)
         scores[index] = np.sqrt(np.bincount(voxels)[1:]).sum()
     return int(scores.argmax()) if scores.any() else shape[axis] // 2
 

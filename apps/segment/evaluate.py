@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -10,15 +11,18 @@ from typing import Literal
 import numpy as np
 import tyro
 
-from ...pipelines.classes import Classes, read_json
-from ...pipelines.files import write_text
+from ...pipelines.classes import Classes, few, read_json
+from ...pipelines.files import replacing_with_companions, write_text
 from ...pipelines.images import images_in, read_labels, stem
+from ...pipelines.layouts import CHANNEL
 from ...pipelines.scores import SURFACE_METRICS, ClassScores, Scores, evaluate_pair
 from ...pipelines.volume import Volume
 from ..console import bar, result
+from .cohort import CohortReport
 from .tables import metric_table, overview
 
 Metric = Literal["dice", "surface_dice", "hd95_mm", "hd_mm", "volume_difference_ml", "volume_difference_percent"]
+Seen = Callable[[Scores, Volume, Volume], object]  # scores of one case, its prediction and reference
 TOLERANCE_MM = 2.0
 
 
@@ -54,10 +58,18 @@ class Evaluate:
     json: Path | None = None
     """File for the scores with their means and confidence intervals."""
 
+    report: Path | None = None
+    """HTML page with sortable scores and pictures of the worst cases; a page for each case comes beside it."""
+
+    scans: Path | None = None
+    """What the report's pictures show below the labels: a scan, or a folder of scans with the cases' names."""
+
     def run(self) -> None:
         """Score and tell."""
+        if self.scans is not None and self.report is None:
+            raise ValueError("--scans is for the pictures of a report: give --report too")
         pairs = _pairs(self.prediction, self.reference)
-        scores = self._scores(pairs)
+        scores = self._scores(pairs) if self.report is None else self._reported(self.report, pairs)
         if self.csv is not None:
             write_text(self.csv, scores.as_csv())
         if self.json is not None:
@@ -67,7 +79,18 @@ class Evaluate:
         else:
             result(overview(scores))
 
-    def _scores(self, pairs: list[tuple[str, Path, Path]]) -> Scores:
+    def _reported(self, report: Path, pairs: list[tuple[str, Path, Path]]) -> Scores:
+        """Score, and write the pages; they take their places together when all are there."""
+        if report.suffix != ".html":
+            raise ValueError(f"{report}: the name of a report ends in .html")
+        scans = _scans(self.scans, [name for name, _, _ in pairs])
+        with replacing_with_companions(report) as page:
+            cohort = CohortReport(page, scans)
+            scores = self._scores(pairs, cohort.add)
+            cohort.write(scores)
+        return scores
+
+    def _scores(self, pairs: list[tuple[str, Path, Path]], seen: Seen = lambda *_: None) -> Scores:
         classes = None if self.names is None else Classes.read_file(self.names)
         tolerance_mm = self._tolerance(classes) if SURFACE_METRICS & set(self.metrics) else None
         names: dict[int, str] = {}
@@ -78,7 +101,9 @@ class Evaluate:
                 known = classes or _found(*pair)
                 try:
                     merged = known.indices(pair[1].array) if classes else pair[1].array
-                    rows[name] = evaluate_pair(pair[0], replace(pair[1], array=merged), known.names, tolerance_mm)
+                    truth = replace(pair[1], array=merged)
+                    rows[name] = evaluate_pair(pair[0], truth, known.names, tolerance_mm)
+                    seen(Scores({name: rows[name]}, known.names, self.metrics, tolerance_mm), pair[0], truth)
                 except ValueError as error:
                     raise ValueError(f"{reference}: {error}") from None
                 names |= known.names
@@ -128,3 +153,20 @@ def _pairs(prediction: Path, reference: Path) -> list[tuple[str, Path, Path]]:
             f"{len(missing)} references have no prediction and are not scored, first {missing[0]}", stacklevel=2
         )
     return [(name, ours[name], theirs[name]) for name in shared]
+
+
+def _scans(source: Path | None, cases: list[str]) -> dict[str, Path]:
+    """The scan of each case that has one."""
+    if source is None:
+        return {}
+    if not source.exists():
+        raise FileNotFoundError(f"no such file or folder: {source}")
+    if source.is_file():
+        if len(cases) > 1:
+            raise ValueError(f"{source} is one scan, the label maps are those of {len(cases)}: give a folder")
+        return {cases[0]: source}
+    found = {stem(path).removesuffix(CHANNEL): path for path in images_in(source)}
+    missing = [case for case in cases if case not in found]
+    if missing:
+        warnings.warn(f"{source} has no scan of {few(missing)}", stacklevel=2)
+    return {case: found[case] for case in cases if case in found}

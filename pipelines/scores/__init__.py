@@ -25,11 +25,12 @@ from .bootstrap import bootstrap_interval
 from .case import SURFACE_METRICS, ClassScores, evaluate_pair
 from .overlap import Overlap, dice, overlaps
 from .surface import Distances, surface_distances
-from .table import METRICS, Metric, Scores, ScoreTable
+from .table import METRICS, VOLUMES, Metric, Scores, ScoreTable
 
 __all__ = [
     "METRICS",
     "SURFACE_METRICS",
+    "VOLUMES",
     "ClassScores",
     "Distances",
     "Metric",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fredholm.apps.report import Picture, Section, Table, write_report
+from fredholm.apps.report import Link, Picture, Section, SortableTable, Table, write_report
 from matplotlib.figure import Figure
 
 VOID = {"meta", "link", "img", "br"}
@@ -68,10 +68,29 @@ def test_every_word_is_escaped(tmp_path: Path, png: bytes) -> None:
 
 def test_nothing_is_fetched(tmp_path: Path, png: bytes) -> None:
     page, outline = render(tmp_path, "words", Table(["a"], [[1]]), Picture(png, alt="a picture"))
-    assert "http" not in page
+    assert "://" not in page
     assert "url(" not in page
     addresses = [value for _, attributes in outline.tags for key, value in attributes.items() if key in ("src", "href")]
     assert all(value is not None and value.startswith("data:") for value in addresses)
+
+
+def test_the_browser_is_told_to_fetch_nothing_and_to_run_nothing(tmp_path: Path) -> None:
+    _, outline = render(tmp_path, Table(["a"], [[1]]))
+    (policy,) = [meta["content"] for meta in outline.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert outline.all("script") == []
+
+
+def test_a_link_leads_to_a_page_beside_whatever_its_name(tmp_path: Path) -> None:
+    _, outline = render(tmp_path, SortableTable(["case"], [[Link("a < b", 'a#1 "b"?.html')]]))
+    assert outline.all("a") == [{"href": "a%231%20%22b%22%3F.html"}]
+    assert "a < b" in outline.text
+
+
+def test_each_column_may_have_its_own_digits(tmp_path: Path) -> None:
+    page, _ = render(tmp_path, Table(["case", "Dice", "mm"], [["a", 0.12345, 2.5]], digits=[0, 3, 1]))
+    assert '<td class="number">0.123</td><td class="number">2.5</td>' in page
 
 
 def test_it_is_html_for_phones_and_dark_rooms(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import http.server
 import io
 import json
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,12 +19,12 @@ from fredholm.apps import viewer
 from fredholm.apps.viewer import PREVIEW_VOXELS, LabelledScan, write_contact_sheet, write_page, write_views
 from fredholm.pipelines.structures import structure
 from fredholm.pipelines.volume import Volume, restore
+from helpers.browser import started_chromium
 from matplotlib.image import imread
 
 EVIL = "</script><script>alert('1')</script><img src=x onerror=alert(2)>&amp;\"'${x}$title"
 NAMES = {1: "liver", 2: "spleen", 5: EVIL}
 RAS = np.array([[2.0, 0, 0, -40], [0, 2, 0, -30], [0, 0, 3, 10], [0, 0, 0, 1]])
-CHROMIUM = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 
 
 def case(title: str = "case 7") -> LabelledScan:
@@ -136,14 +135,8 @@ def test_niivues_licence_comes_with_it() -> None:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no Chromium on this machine (Debian's package chromium)")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=CHROMIUM)
+    with started_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
