@@ -5,11 +5,13 @@ from typing import Annotated
 
 import tyro
 
+from .fetch import Fetch
 from .serve import Serve
 from .status import Delete, Retry, Status
 
 Commands = (
     Annotated[Serve, tyro.conf.subcommand("serve")]
+    | Annotated[Fetch, tyro.conf.subcommand("fetch")]
     | Annotated[Status, tyro.conf.subcommand("status")]
     | Annotated[Retry, tyro.conf.subcommand("retry")]
     | Annotated[Delete, tyro.conf.subcommand("delete")]

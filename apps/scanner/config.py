@@ -100,8 +100,7 @@ class Listen:
         _number("associations", self.associations, 1, 1000, int)
         for name in ("timeout_s", "object_mb", "free_gb"):
             _number(name, getattr(self, name), 1e-6, 1e6, float)
-        if not isinstance(self.plain_network, bool):
-            raise ValueError(f"plain_network is true or false, not {self.plain_network!r}")
+        _yes_or_no("plain_network", self.plain_network)
         if self.tls is None and not self.plain_network and not is_loopback(self.host):
             raise ValueError(
                 f"{self.host} can be reached from other machines: give tls, or set plain_network: true if the network"
@@ -116,7 +115,7 @@ class Listen:
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """A receiver of results by C-STORE; it is also asked by C-MOVE.
+    """An archive by DICOM: results go there by C-STORE, series come from there by C-GET or C-MOVE.
 
     Args:
         name: By which the states and the log call it.
@@ -124,6 +123,7 @@ class Store:
         host: Its address.
         port: Its TCP port.
         tls: Certificates; None for plain DICOM.
+        results: Whether results are sent there; if not, it is only fetched from.
     """
 
     name: str
@@ -131,29 +131,33 @@ class Store:
     host: str
     port: int
     tls: Tls | None = None
+    results: bool = True
 
     def __post_init__(self) -> None:
         _text("name", self.name)
         _ae_title(self.ae_title)
         _text("host", self.host)
         _number("port", self.port, 1, 65_535, int)
+        _yes_or_no("results", self.results)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Web:
-    """A receiver of results by STOW-RS; it is also asked by QIDO-RS and WADO-RS.
+    """An archive by DICOMweb: results go there by STOW-RS, series come from there by QIDO-RS and WADO-RS.
 
     Args:
         name: By which the states and the log call it.
         url: Of its DICOMweb service.
         authorization: File whose first line is sent as the Authorization header, such as "Bearer ..."; None for none.
         tls: Certificates; None for those that the system trusts, and none of our own.
+        results: Whether results are sent there; if not, it is only fetched from.
     """
 
     name: str
     url: str
     authorization: str | None = None
     tls: Tls | None = None
+    results: bool = True
 
     def __post_init__(self) -> None:
         _text("name", self.name)
@@ -161,6 +165,7 @@ class Web:
             raise ValueError(f"url starts with https:// or http://, not {self.url!r}")
         if self.authorization is not None:
             _text("authorization", self.authorization)
+        _yes_or_no("results", self.results)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +176,8 @@ class Config:
         folder: Where objects, results and states are kept.
         run: Folder of the trained run that labels.
         listen: What is taken from whom.
-        c_store: Receivers of results by C-STORE.
-        stow_rs: Receivers of results by STOW-RS.
+        c_store: Archives by DICOM.
+        stow_rs: Archives by DICOMweb.
         quiet_s: Seconds without a new object after which a series may be whole.
         keep_days: How long a series and its results are kept after its last object came.
         retries: When failed deliveries are tried again.
@@ -199,10 +204,10 @@ class Config:
         for name, kind in (("c_store", Store), ("stow_rs", Web)):
             found = getattr(self, name)
             if not isinstance(found, tuple) or not all(isinstance(one, kind) for one in found):
-                raise ValueError(f"{name} is a list of receivers")
+                raise ValueError(f"{name} is a list of archives")
         names = [one.name for one in (*self.c_store, *self.stow_rs)]
         if len(set(names)) != len(names):
-            raise ValueError(f"each receiver needs a name of its own, these are {', '.join(names)}")
+            raise ValueError(f"each archive needs a name of its own, these are {', '.join(names)}")
         if not isinstance(self.retries, Retries):
             raise ValueError("retries is empty")
         _number("quiet_s", self.quiet_s, 0.0, DAY_S, float)
@@ -219,15 +224,15 @@ class Config:
         """`folder` as a path."""
         return Path(self.folder)
 
-    def receiver(self, name: str) -> Store | Web:
-        """The receiver of this name.
+    def archive(self, name: str) -> Store | Web:
+        """The archive of this name.
 
         Raises:
             ValueError: There is none.
         """
         known = {one.name: one for one in (*self.c_store, *self.stow_rs)}
         if name not in known:
-            raise ValueError(f"no receiver {name!r} in the configuration, known are: {', '.join(known) or 'none'}")
+            raise ValueError(f"no archive {name!r} in the configuration, known are: {', '.join(known) or 'none'}")
         return known[name]
 
 
@@ -251,6 +256,11 @@ def is_loopback(host: str) -> bool:
 def _text(name: str, value: object) -> None:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{name} is a text, not {value!r}")
+
+
+def _yes_or_no(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is true or false, not {value!r}")
 
 
 def _ae_title(value: object) -> None:

@@ -1,10 +1,16 @@
 """What a log may hear of an error: never words that come out of a data set."""
 
+import logging
 import os
 import traceback
+import warnings
 from pathlib import Path
 
 from ...pipelines.dicom import SeriesError
+
+
+class PeerError(ValueError):
+    """Another side did not do what it was asked for; the words are fit for a log."""
 
 
 class StoppedError(Exception):
@@ -20,3 +26,10 @@ def words(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}"
+
+
+def silence_libraries() -> None:
+    """Whatever other packages remark may hold what stands in a data set, or whence it came."""
+    warnings.simplefilter("ignore")
+    for name in ("pynetdicom", "pydicom", "highdicom", "dicomweb_client", "urllib3"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -10,6 +10,7 @@ from ...pipelines.gateway.jobs import Jobs, Label
 from ...pipelines.gateway.outbox import Outbox
 from ...pipelines.gateway.spool import Spool
 from ...pipelines.gateway.states import snapshot
+from ...pipelines.gateway.visit import end_visits_of_the_dead
 from .config import DAY_S, Config
 from .page import Counts, StatusPage
 from .receiver import Receiver
@@ -45,9 +46,9 @@ class Gateway:
         self.config, self.stop, self.told = config, stop, told
         common = {"stop": stop, "told": told, "clock": clock}
         self.spool = Spool(config.spool_folder, config.listen.limits)
-        arrivals = Arrivals(self.spool, config.quiet_s)
-        ways = {one.name: by_store(one, config.listen.ae_title) for one in config.c_store}
-        ways |= {one.name: by_stow(one) for one in config.stow_rs}
+        arrivals = self.arrivals = Arrivals(self.spool, config.quiet_s)
+        ways = {one.name: by_store(one, config.listen.ae_title) for one in config.c_store if one.results}
+        ways |= {one.name: by_stow(one) for one in config.stow_rs if one.results}
         self.jobs = Jobs(self.spool, tuple(ways))
         outbox = Outbox(self.spool, config.retries)
         self.receiver = Receiver(config.listen, arrivals, told, clock)
@@ -68,6 +69,8 @@ class Gateway:
             self.told(f"{listen.ae_title} serves on {listen.host} port {self.receiver.port}")
             while not self.stop.wait(LOOK_S):
                 self.receiver.reap()
+                for series in end_visits_of_the_dead(self.arrivals):
+                    self.told(f"series {series}: a command broke off while it fetched it")
 
     def counts(self) -> Counts:
         """Numbers since the start."""

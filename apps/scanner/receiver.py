@@ -130,12 +130,7 @@ class Receiver:
             return NOT_UNDERSTOOD
 
     def _keep(self, event: evt.Event) -> str:
-        request, context = _request(event), event.context
-        if request.AffectedSOPClassUID != context.abstract_syntax:
-            raise RefusedError(Reason.OTHER_UID)
-        data = request.DataSet.getbuffer() if request.DataSet else b""
-        uid = str(request.AffectedSOPInstanceUID)
-        arrival = Arrival.read(str(context.abstract_syntax), uid, str(context.transfer_syntax), data)
+        arrival = read_arrival(event)
         association = self._open.setdefault(event.assoc, uuid4().hex)
         return self.arrivals.spool.keep(arrival, association, self.clock())
 
@@ -150,6 +145,20 @@ class Receiver:
         asked = event.assoc.requestor.primitive
         called = asked.called_ae_title if asked else None
         self.told(f"an association was refused: called {called!r} by {_caller(event)}")
+
+
+def read_arrival(event: evt.Event) -> Arrival:
+    """The object of a C-STORE request.
+
+    Raises:
+        RefusedError: See `Arrival.read`; or it is of another class than was agreed.
+    """
+    request, context = _request(event), event.context
+    if request.AffectedSOPClassUID != context.abstract_syntax:
+        raise RefusedError(Reason.OTHER_UID)
+    data = request.DataSet.getbuffer() if request.DataSet else b""
+    uid = str(request.AffectedSOPInstanceUID)
+    return Arrival.read(str(context.abstract_syntax), uid, str(context.transfer_syntax), data)
 
 
 def _request(event: evt.Event) -> C_STORE:

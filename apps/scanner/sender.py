@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pydicom import dcmread
-from pynetdicom import AE
-from pynetdicom.association import Association
+from pynetdicom import build_context
 
 from ...pipelines.gateway.outbox import Delivery, Outbox
 from .config import Store, Web
-from .faults import words
+from .dimse import associated
+from .faults import PeerError, words
 from .web import WebError, client, refusal
 
 PAUSE_S = 0.5
@@ -20,11 +20,7 @@ WARNINGS = range(0xB000, 0xC000)  # stored all the same
 DUPLICATE = 0x0111  # it is there already: an earlier answer was lost
 
 Send = Callable[[Path], None]
-"""Sends a file, or raises a `NotSentError`."""
-
-
-class NotSentError(Exception):
-    """A receiver did not take a file; the words are fit for a log."""
+"""Sends a file, or raises a `PeerError`."""
 
 
 class Sender:
@@ -69,7 +65,7 @@ class Sender:
         try:
             self.send(delivery.path)
         except Exception as error:
-            reason = str(error) if isinstance(error, NotSentError) else words(error)
+            reason = str(error) if isinstance(error, PeerError) else words(error)
             again = self.outbox.failed(delivery, reason, self.clock())
             self.counts["failed"] += 1
             self.told(f"{name}: {reason}; {'will be tried again' if again else 'given up'}")
@@ -87,41 +83,18 @@ def by_store(target: Store, own_title: str, timeout_s: float = 60.0) -> Send:
         own_title: By which we call.
         timeout_s: How long the receiver may take to answer.
     """
-    tls = (target.tls.client(), target.host) if target.tls else None
 
     def send(path: Path) -> None:
         dataset = dcmread(path)
-        entity = AE(own_title)
-        entity.acse_timeout = entity.dimse_timeout = entity.network_timeout = timeout_s
-        entity.connection_timeout = timeout_s
-        entity.add_requested_context(dataset.SOPClassUID, dataset.file_meta.TransferSyntaxUID)
-        association = entity.associate(
-            target.host,
-            target.port,
-            ae_title=target.ae_title,
-            tls_args=tls,  # pyright: ignore[reportArgumentType]
-        )
-        if not association.is_established:
-            raise NotSentError(_unmade(association))
-        try:
+        context = build_context(dataset.SOPClassUID, dataset.file_meta.TransferSyntaxUID)
+        with associated(target, own_title, [context], timeout_s=timeout_s) as association:
             status = association.send_c_store(dataset).get("Status")
-        finally:
-            if association.is_established:
-                association.release()
         if status is None:
-            raise NotSentError("no answer came")
+            raise PeerError("no answer came")
         if status not in (0, DUPLICATE) and status not in WARNINGS:
-            raise NotSentError(f"refused with status 0x{status:04X}")
+            raise PeerError(f"refused with status 0x{status:04X}")
 
     return send
-
-
-def _unmade(association: Association) -> str:
-    if association.is_rejected:
-        return "the association was refused"
-    if association.rejected_contexts:
-        return "this SOP class and transfer syntax are not taken there"
-    return "nobody answers"
 
 
 def by_stow(target: Web, timeout_s: float = 60.0) -> Send:
@@ -132,10 +105,10 @@ def by_stow(target: Web, timeout_s: float = 60.0) -> Send:
         try:
             answer = client(target, timeout_s).store_instances([dataset])
         except WebError as error:
-            raise NotSentError(refusal(error)) from None
+            raise PeerError(refusal(error)) from None
         for failed in answer.get("FailedSOPSequence", ()):
             reason = failed.get("FailureReason", 0)
             if reason != DUPLICATE:
-                raise NotSentError(f"refused with failure reason 0x{reason:04X}")
+                raise PeerError(f"refused with failure reason 0x{reason:04X}")
 
     return send

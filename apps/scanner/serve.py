@@ -1,9 +1,7 @@
 """`fredholm scanner serve`."""
 
 import contextlib
-import logging
 import threading
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,20 +26,13 @@ class Serve:
         """Serve."""
         with extra("scanner"):
             from .config import Config
-            from .faults import words
+            from .faults import silence_libraries, words
             from .gateway import Gateway
             from .labeller import Labeller
         config = Config.read(self.config)
-        _silence_libraries()
+        silence_libraries()
         threading.excepthook = lambda ended: note(f"fredholm: a thread ended: {words(ended.exc_value or SystemExit())}")
         stop = threading.Event()
         labeller = Labeller(Path(config.run), config.device, stop)
         with contextlib.suppress(KeyboardInterrupt):
             Gateway(config, labeller.check, labeller, stop=stop, told=note).serve()
-
-
-def _silence_libraries() -> None:
-    """Whatever other packages remark may hold what stands in a data set, or whence it came."""
-    warnings.simplefilter("ignore")
-    for name in ("pynetdicom", "pydicom", "highdicom", "dicomweb_client", "urllib3"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)

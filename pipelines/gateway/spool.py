@@ -4,6 +4,7 @@ incoming/              objects while they are written; emptied at the start
 series/SERIES/SOP.dcm  objects, each whole: written, flushed to the disk, renamed, the folder flushed
 work/                  jobs under way; emptied at the start
 results/KEY/           what a job made, whole
+visits/                a file for each process that brings objects beside the gateway
 index.sqlite           what is known of all these
 lock                   held while a gateway serves
 """
@@ -53,7 +54,7 @@ class Spool:
     def __init__(self, root: Path, limits: Limits | None = None) -> None:
         self.root, self.limits = root, limits or Limits()
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name in ("incoming", "series", "work", "results"):
+        for name in ("incoming", "series", "work", "results", "visits"):
             (root / name).mkdir(exist_ok=True)
         self.index = Index(root / "index.sqlite")
         self._notes: list[tuple[Reason, str, str, float]] = []

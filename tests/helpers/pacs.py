@@ -29,14 +29,13 @@ def free_port() -> int:
 class Orthanc:
     """A PACS with its data in a folder; may be stopped and started again."""
 
-    def __init__(self, folder: Path, peers: dict[str, tuple[str, int]] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.program = program("Orthanc", "/usr/sbin", "/usr/bin", "/usr/local/bin")
         if not PLUGIN.is_file():
             pytest.skip("Orthanc's DICOMweb is not installed: apt-get install orthanc-dicomweb")
         self.folder, self.http, self.dicom = folder, free_port(), free_port()
         self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True)
-        peers = peers or {}
         settings = {
             "Name": "TESTPACS",
             "StorageDirectory": str(folder / "db"),
@@ -50,7 +49,6 @@ class Orthanc:
             "DicomCheckCalledAet": True,
             "DicomAlwaysAllowStore": True,
             "UnknownSopClassAccepted": True,
-            "DicomModalities": {name: [title, "127.0.0.1", port] for name, (title, port) in peers.items()},
             "DicomWeb": {"Enable": True, "Root": "/dicom-web/", "EnableWado": True},
         }
         (folder / "orthanc.json").write_text(json.dumps(settings))
@@ -91,6 +89,12 @@ class Orthanc:
             request = urllib.request.Request(f"http://127.0.0.1:{self.http}/patients/{one['ID']}", method="DELETE")
             WITHOUT_PROXY.open(request, timeout=30).close()
 
+    def know(self, name: str, title: str, port: int) -> None:
+        """Let it send to a peer on this machine, and answer it."""
+        said = json.dumps({"AET": title, "Host": "127.0.0.1", "Port": port}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http}/modalities/{name}", said, method="PUT")
+        WITHOUT_PROXY.open(request, timeout=30).close()
+
     def store(self, dataset: bytes) -> None:
         request = urllib.request.Request(f"http://127.0.0.1:{self.http}/instances", dataset)
         WITHOUT_PROXY.open(request, timeout=30).close()
@@ -109,8 +113,8 @@ class Orthanc:
 
 
 @contextmanager
-def orthanc(folder: Path, **options) -> Iterator[Orthanc]:
-    made = Orthanc(folder, **options)
+def orthanc(folder: Path) -> Iterator[Orthanc]:
+    made = Orthanc(folder)
     made.start()
     try:
         yield made

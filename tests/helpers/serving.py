@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from fredholm.apps.scanner.config import Config
+from fredholm.apps.scanner.faults import silence_libraries
 from fredholm.apps.scanner.gateway import Gateway
-from fredholm.apps.scanner.serve import _silence_libraries
 from fredholm.pipelines.dicom import find_series, read_series
 from fredholm.pipelines.dicom.derived import Algorithm
 from fredholm.pipelines.dicom.frames import to_frames
@@ -50,7 +50,7 @@ class Threshold:
 
 def main() -> None:
     config = Config.read(Path(sys.argv[1]))
-    _silence_libraries()
+    silence_libraries()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the command `fredholm` does
     label, told = Threshold(config.spool_folder), partial(print, flush=True)
     with contextlib.suppress(KeyboardInterrupt):

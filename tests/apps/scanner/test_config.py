@@ -25,7 +25,9 @@ FULL = {
         "object_mb": 100,
         "free_gb": 10,
     },
-    "c_store": [{"name": "pacs", "ae_title": "PACS", "host": "pacs.hospital", "port": 104, "tls": TLS}],
+    "c_store": [
+        {"name": "pacs", "ae_title": "PACS", "host": "pacs.hospital", "port": 104, "tls": TLS, "results": False}
+    ],
     "stow_rs": [{"name": "web", "url": "https://pacs.hospital/dicom-web", "authorization": "token", "tls": TLS}],
     "quiet_s": 120,
     "keep_days": 30,
@@ -63,12 +65,14 @@ def test_three_keys_are_enough_and_serve_this_machine_alone(tmp_path: Path) -> N
 def test_every_key_is_taken(tmp_path: Path) -> None:
     config = read(tmp_path, FULL)
     tls = Tls(**TLS)
-    assert config.c_store == (Store(name="pacs", ae_title="PACS", host="pacs.hospital", port=104, tls=tls),)
+    assert config.c_store == (
+        Store(name="pacs", ae_title="PACS", host="pacs.hospital", port=104, tls=tls, results=False),
+    )
     url = "https://pacs.hospital/dicom-web"
     assert config.stow_rs == (Web(name="web", url=url, authorization="token", tls=tls),)
     assert config.retries == Retries(attempts=5, first_s=1, longest_s=60)
     assert config.listen.limits == Limits(100 << 20, 10 << 30)
-    assert config.receiver("web") == config.stow_rs[0]
+    assert config.archive("web") == config.stow_rs[0]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +98,9 @@ def test_every_key_is_taken(tmp_path: Path) -> None:
         (listening(tls={"key": "x"}), "listen: tls: missing key 'authorities', missing key 'certificate'"),
         ({**LEAST, "c_store": [{"name": "a"}]}, "c_store: 1: missing key 'ae_title', missing key 'host'"),
         ({**LEAST, "c_store": ["pacs"]}, "c_store: 1: expected keys and values, got str"),
-        ({**LEAST, "c_store": FULL["c_store"][0]}, "c_store is a list of receivers"),
+        ({**LEAST, "c_store": FULL["c_store"][0]}, "c_store is a list of archives"),
         ({**LEAST, "stow_rs": [{"name": "a", "url": "pacs"}]}, "stow_rs: 1: url starts with https:// or http://"),
-        ({**LEAST, "stow_rs": [{"name": "a", "url": "http://a"}] * 2}, "each receiver needs a name of its own"),
+        ({**LEAST, "stow_rs": [{"name": "a", "url": "http://a"}] * 2}, "each archive needs a name of its own"),
         ({**LEAST, "retries": None}, "retries is empty"),
         ({**LEAST, "retries": {"attempts": 0}}, "retries: attempts is a whole number of 1 or more, not 0"),
         ({**LEAST, "retries": {"first_s": "1"}}, "retries: first_s is a number"),
@@ -134,6 +138,6 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         Tls(**dict.fromkeys(TLS, str(tmp_path / "x"))).client()
 
 
-def test_an_unknown_receiver_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no receiver 'x' in the configuration, known are: pacs, web"):
-        read(tmp_path, FULL).receiver("x")
+def test_an_unknown_archive_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no archive 'x' in the configuration, known are: pacs, web"):
+        read(tmp_path, FULL).archive("x")

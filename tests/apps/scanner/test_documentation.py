@@ -14,7 +14,8 @@ from fredholm.apps.scanner.page import as_prometheus
 from fredholm.apps.scanner.receiver import NOT_UNDERSTOOD, STATUS
 from fredholm.pipelines.gateway.outbox import Retries
 from fredholm.pipelines.gateway.states import STATES, snapshot
-from helpers.gateway import brought, ct, spool, uid
+from helpers.gateway import brought, ct, kept, spool, uid
+from helpers.pacs import Orthanc
 from helpers.scanner import gate, program, with_meta
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "scanner.md").read_text(encoding="utf-8")
@@ -68,14 +69,33 @@ def test_every_command_is_one(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = commands("fredholm")
-    assert {line.split()[2] for line in found} == {"status", "retry", "delete"}
+    assert {line.split()[2] for line in found} == {"status", "fetch", "retry", "delete"}
     here = spool(tmp_path)
     brought(here, 1, range(3))
-    for line in found:
+    for line in [line for line in found if line.split()[2] != "fetch"]:
         line = line.replace("/etc/fredholm/gateway.yaml", str(config)).replace(SERIES, uid(1))
         assert main(shlex.split(line)[1:]) == 0, line
     assert "fredholm_gateway_free_bytes" in capsys.readouterr().out
     here.index.close()
+
+
+def test_every_way_of_fetching_is_one(tmp_path: Path, pacs: Orthanc) -> None:
+    image = ct(1, 1)
+    image.StudyInstanceUID = "1.2.840.113619.2.1"
+    with_meta(image).save_as(tmp_path / "image.dcm", enforce_file_format=True)
+    pacs.store((tmp_path / "image.dcm").read_bytes())
+    with gate(tmp_path / "spool", calling=("TESTPACS",)) as here:
+        pacs.know("gateway", "FREDHOLM", here.port)
+        listen = {"calling": ["TESTPACS"], "free_gb": 1e-6}
+        archive = {"name": "pacs", "ae_title": "TESTPACS", "host": "127.0.0.1", "port": pacs.dicom}
+        web = {"name": "web", "url": pacs.web}
+        content = {"folder": str(tmp_path / "spool"), "run": "RUN", "listen": listen}
+        (tmp_path / "gateway.yaml").write_text(yaml.safe_dump({**content, "c_store": [archive], "stow_rs": [web]}))
+        for line in [line for line in commands("fredholm") if line.split()[2] == "fetch"]:
+            line = line.replace("/etc/fredholm", str(tmp_path)).replace("/tmp/scan", str(tmp_path / "scan"))
+            assert main(shlex.split(line)[1:]) == 0, line
+        assert kept(here.spool) == [uid(1, 1)]
+    assert [path.stem for path in (tmp_path / "scan").rglob("*.dcm")] == [uid(1, 1)]
 
 
 def test_the_service_starts_a_command_that_there_is(

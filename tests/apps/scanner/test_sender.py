@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from fredholm.apps.scanner.config import Store, Web
-from fredholm.apps.scanner.sender import NotSentError, Send, by_store, by_stow
+from fredholm.apps.scanner.faults import PeerError
+from fredholm.apps.scanner.sender import Send, by_store, by_stow
 from helpers.gateway import SECRETS, ct, uid
 from helpers.pacs import Orthanc, free_port
 from helpers.scanner import Certificates, certificates, with_meta
@@ -48,7 +49,7 @@ def store(port: int, title: str = "ARCHIVE", **options) -> Send:
 
 
 def why(send: Send, path: Path) -> str:
-    with pytest.raises(NotSentError) as caught:
+    with pytest.raises(PeerError) as caught:
         send(path)
     assert not any(secret in str(caught.value) for secret in (*SECRETS, "127.0.0.1"))
     return str(caught.value)
