@@ -16,12 +16,14 @@ from .console import note, quieten_libraries, show_warnings_as_lines
 from .convert import Convert
 from .demo import Demo
 from .info import Info
+from .pde import Pde
 from .scanner import Scanner
 from .segment import Segment
 
 Commands = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Segment, tyro.conf.subcommand("segment")]
+    | Annotated[Pde, tyro.conf.subcommand("pde")]
     | Annotated[Scanner, tyro.conf.subcommand("scanner")]
     | Annotated[Convert, tyro.conf.subcommand("convert")]
     | Annotated[Info, tyro.conf.subcommand("info")]

@@ -36,6 +36,9 @@ HELP = {
         *("{monai}", "--output", "-o", "--spacing", "--window-hu", "--range", "--window", "--names", "--padding"),
         *("--grid", "--cache", "--merging", "Example: fredholm convert monai"),
     ],
+    ("pde",): ["check", "stats"],
+    ("pde", "check"): ["Folder of the data set", "Example: fredholm pde check"],
+    ("pde", "stats"): ["Folder of the data set", "Example: fredholm pde stats"],
     ("info",): ["Example: fredholm info"],
 }
 

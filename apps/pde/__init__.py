@@ -1,0 +1,22 @@
+"""`fredholm pde`: surrogates of simulations in The Well's format."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import tyro
+
+from .check import CheckData
+from .stats import Stats
+
+Commands = Annotated[CheckData, tyro.conf.subcommand("check")] | Annotated[Stats, tyro.conf.subcommand("stats")]
+
+
+@dataclass
+class Pde:
+    """Learn simulations: check data in The Well's format, compute its statistics."""
+
+    command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
+
+    def run(self) -> None:
+        """Run the chosen command."""
+        self.command.run()
