@@ -70,6 +70,10 @@ class Bar:
         if words is not None:
             self.progress.update(self.task, more=words)
 
+    def skip(self, count: int) -> None:
+        """So many were done before."""
+        self.progress.advance(self.task, count)
+
     def step(self, step: int, steps: int | None, loss: float) -> None:
         """Training got so far."""
         self.progress.update(self.task, completed=step, total=steps, more=f"loss {loss:.3f}")

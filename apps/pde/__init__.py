@@ -6,14 +6,19 @@ from typing import Annotated
 import tyro
 
 from .check import CheckData
+from .generate import Generate
 from .stats import Stats
 
-Commands = Annotated[CheckData, tyro.conf.subcommand("check")] | Annotated[Stats, tyro.conf.subcommand("stats")]
+Commands = (
+    Annotated[Generate, tyro.conf.subcommand("generate")]
+    | Annotated[CheckData, tyro.conf.subcommand("check")]
+    | Annotated[Stats, tyro.conf.subcommand("stats")]
+)
 
 
 @dataclass
 class Pde:
-    """Learn simulations: check data in The Well's format, compute its statistics."""
+    """Learn simulations: make data, check data in The Well's format, compute its statistics."""
 
     command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
 

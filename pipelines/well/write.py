@@ -8,7 +8,7 @@ from typing import Any, Literal
 import h5py
 import numpy as np
 
-from .check import Stored
+from .check import ATTRIBUTES, Stored
 
 Edge = Literal["WALL", "OPEN", "PERIODIC"]
 
@@ -105,3 +105,11 @@ def _flag(item: Stored, *, samples: bool = False, time: bool = False) -> None:
 
 def _name(item: Stored, key: str, found: Sequence[str] | Mapping[str, Any]) -> None:
     item.attrs.create(key, list(found), dtype=h5py.string_dtype(), shape=(len(found),))
+
+
+def notes_of(path: Path) -> dict[str, Any]:
+    """The attributes of a file that say where its numbers came from: those that neither format nor scalars ask for."""
+    with h5py.File(path, "r") as opened:
+        file: Stored = opened
+        parameters = [str(name) for name in file.attrs["simulation_parameters"]]
+        return {name: value for name, value in file.attrs.items() if name not in (*ATTRIBUTES, *parameters)}

@@ -1,0 +1,1 @@
+"""Solvers that make data: convergent, deterministic, in The Well's format."""
