@@ -7,7 +7,7 @@ from dicomweb_client.api import DICOMwebClient
 from pydicom import Dataset
 from pydicom.filebase import DicomBytesIO
 from pydicom.filewriter import write_dataset
-from pydicom.uid import UID
+from pydicom.uid import UID, ImplicitVRLittleEndian
 from pynetdicom import build_context, build_role, evt
 from pynetdicom.association import Association
 from pynetdicom.presentation import PresentationContext
@@ -142,7 +142,7 @@ def _arrival(dataset: Dataset, sop_class: str, uid: str) -> Arrival:
     if syntax not in SYNTAXES:
         raise PeerError(f"object {uid} is stored there in transfer syntax {syntax}, which is not taken here")
     file = DicomBytesIO()
-    file.is_little_endian, file.is_implicit_VR = True, syntax.is_implicit_VR
+    file.is_little_endian, file.is_implicit_VR = True, syntax == ImplicitVRLittleEndian
     write_dataset(file, dataset)
     return Arrival.read(sop_class, uid, syntax, file.getvalue())
 

@@ -54,7 +54,13 @@ class GrayScott:
     every: int = 10
 
     def start(self, seed: tuple[int, ...]) -> Tensor:
-        """A = 1, B = 0 but for Gaussian clusters in which A goes into B, `(2, *grid)`; the same for the same seed."""
+        """A = 1, B = 0 but for Gaussian clusters in which B has taken A's place; the same for the same seed.
+
+        Weaker clusters die out in some regimes.
+
+        Returns:
+            `(2, *grid)`.
+        """
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
         count = max(3, round((self.grid / 16) ** self.dim / 2))
         centres = torch.rand(count, self.dim, generator=generator, dtype=torch.float64) * self.grid
@@ -65,7 +71,7 @@ class GrayScott:
             distances = [(axis - c + self.grid / 2).remainder(self.grid) - self.grid / 2 for c in centre]
             square = sum(d**2 for d in torch.meshgrid(*distances, indexing="ij"))
             spots = torch.maximum(spots, torch.exp(-torch.as_tensor(square) / (2 * width**2)))
-        return torch.stack((1 - spots / 2, spots / 4))
+        return torch.stack((1 - spots, spots))
 
     def frames(self, start: Tensor, count: int) -> Iterator[Tensor]:
         """`count` frames `(2, *grid)`, the first of them the start.

@@ -29,7 +29,7 @@ def check(folder: Path, out: str, case: str) -> None:
         assert distance == "-" or float(distance) >= 0
     report = (folder / "report.html").read_text(encoding="utf-8")
     assert report.count("data:image/png;base64,") == 2
-    assert "http" not in report
+    assert "://" not in report
     truth, labels = folder / f"data/labelsTs/{case}.nii.gz", folder / f"{case}_labels.nii.gz"
     np.testing.assert_array_equal(nib.load(labels).affine, nib.load(truth).affine)  # pyright: ignore[reportAttributeAccessIssue]
     assert read_labels(labels).shape == read_labels(truth).shape

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 from fredholm.pipelines.simulate.etd import etd2
-from fredholm.pipelines.simulate.gray_scott import DIFFUSION, SPACING, GrayScott
+from fredholm.pipelines.simulate.gray_scott import DIFFUSION, REGIMES, SPACING, GrayScott
 
 
 def test_the_step_is_of_second_order_on_the_logistic_equation() -> None:
@@ -49,3 +49,11 @@ def test_a_seed_is_a_start() -> None:
     simulation = GrayScott(feed=0.029, kill=0.057, grid=16)
     assert torch.equal(simulation.start((1, 2)), simulation.start((1, 2)))
     assert not torch.equal(simulation.start((1, 2)), simulation.start((1, 3)))
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_every_regime_lives(regime: str) -> None:
+    feed, kill = REGIMES[regime]
+    simulation = GrayScott(feed=feed, kill=kill, every=1000)
+    *_, (_, b) = simulation.frames(simulation.start((0, 0)), 2)
+    assert b.std() > 0.01
