@@ -10,6 +10,10 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+UNFOLDED = 1000  # characters of a line that no terminal folds
 
 ERRORS = Console(stderr=True, highlight=False)
 
@@ -99,6 +103,16 @@ def _word(cell: str | float) -> str:
     if isinstance(cell, str):
         return cell
     return "-" if math.isnan(cell) else f"{cell:.3f}"
+
+
+def grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table with lines, on stdout: folded to a terminal, and as wide as it is elsewhere."""
+    shown = Table(*columns, show_lines=True)
+    for column in shown.columns:
+        column.overflow = "fold"  # what is cut short, such as a UID, names nothing
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else UNFOLDED).print(shown)
 
 
 def result(text: str) -> None:

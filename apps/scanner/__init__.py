@@ -6,12 +6,14 @@ from typing import Annotated
 import tyro
 
 from .fetch import Fetch
+from .look import Look
 from .serve import Serve
 from .status import Delete, Retry, Status
 
 Commands = (
-    Annotated[Serve, tyro.conf.subcommand("serve")]
+    Annotated[Look, tyro.conf.subcommand("look")]
     | Annotated[Fetch, tyro.conf.subcommand("fetch")]
+    | Annotated[Serve, tyro.conf.subcommand("serve")]
     | Annotated[Status, tyro.conf.subcommand("status")]
     | Annotated[Retry, tyro.conf.subcommand("retry")]
     | Annotated[Delete, tyro.conf.subcommand("delete")]

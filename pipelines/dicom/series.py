@@ -93,6 +93,16 @@ class Candidate:
         """The series UID that its files say."""
         return self.instances[0].series_uid
 
+    @property
+    def what(self) -> str:
+        """What its files are, such as `CT Image Storage`; never what a person typed."""
+        return UID(self.instances[0].sop_class).name or "no SOP class"
+
+    @property
+    def is_bystander(self) -> bool:
+        """Whether it is something that lies beside CT series, a localizer or another modality."""
+        return self.refusal is not None and self.refusal.code in HARMLESS
+
 
 @dataclass(frozen=True)
 class PassedOver:
@@ -140,7 +150,7 @@ class Findings:
             what = "no DICOM object" if name is None else f"no series {name}"
             told = f"; {len(damaged)} damaged, the first {damaged[0]}" if damaged else ""
             raise SeriesError(Code.NO_SERIES, f"{what} among the files{told}")
-        meant = [one for one in asked if one.refusal is None or one.refusal.code not in HARMLESS] or asked
+        meant = [one for one in asked if not one.is_bystander] or asked
         refusal = next((one.refusal for one in meant if one.refusal), None)
         if refusal:
             raise refusal
@@ -312,8 +322,8 @@ def _told_repairs(slices: Sequence[Slice]) -> Iterator[str]:
 
 def _not_ct(instances: Sequence[Instance]) -> Candidate:
     who = instances[0]
-    reason = f"modality {who.modality or 'unknown'}, {UID(who.sop_class).name or 'no SOP class'}"
-    return Candidate(who.series_uid, tuple(instances), 0, None, SeriesError(Code.NOT_CT, reason))
+    refusal = SeriesError(Code.NOT_CT, f"modality {who.modality or 'unknown'}")
+    return Candidate(who.series_uid, tuple(instances), 0, None, refusal)
 
 
 def _by_kind(instances: Sequence[Instance]) -> Iterable[list[Instance]]:
