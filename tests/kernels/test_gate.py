@@ -98,17 +98,17 @@ def test_gradcheck(activation, unit) -> None:
     assert torch.autograd.gradcheck(function, inputs[:2])
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        lambda x: x.movedim(1, -1),
-        lambda x: x[..., ::2],
-        lambda x: x.transpose(0, 2)[::2],
-        lambda x: x[:1].expand(3, -1, -1, -1),
-        lambda x: x[..., :1].expand(-1, -1, -1, 5),
-        lambda x: x.chunk(2, -1)[1],
-    ],
-)
+LAYOUTS = [
+    lambda x: x.movedim(1, -1),
+    lambda x: x[..., ::2],
+    lambda x: x.transpose(0, 2)[::2],
+    lambda x: x[:1].expand(3, -1, -1, -1),
+    lambda x: x[..., :1].expand(-1, -1, -1, 5),
+    lambda x: x.chunk(2, -1)[1],
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 @every_option
 def test_strides_do_not_matter(layout, activation, unit) -> None:
     x, control = layout(rand(2, 6, 4, 8)), layout(rand(2, 6, 4, 8))
@@ -264,6 +264,53 @@ def test_an_empty_batch_stays_empty() -> None:
     tensors = torch.zeros(0, 3, 5), torch.zeros(0, 3, 5), torch.ones(5)
     y, dx, dcontrol, dscale = results(lambda *t: gate(*t, activation="silu"), tensors, torch.zeros(0, 3, 5))
     assert y.shape == dx.shape == dcontrol.shape == (0, 3, 5)
+    assert dscale.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in TOLERANCE if dtype != torch.float64])
+@every_option
+def test_triton_matches_the_formula(in_triton, activation, unit, dtype) -> None:
+    for shape in SHAPES:
+        epsilon = 0.1 if shape[-1] == 1 else 1e-6
+        assert_matches(rand(*shape, dtype=dtype), rand(*shape, dtype=dtype), None, activation, unit, epsilon)
+        assert_matches(*(rand(*s, dtype=dtype) for s in (shape, shape, shape[-1:])), activation, unit, epsilon)
+
+
+def test_triton_matches_the_formula_at_any_width(in_triton) -> None:
+    for channels in range(2, 18):
+        for activation, unit in (("silu", True), ("sigmoid", False)):
+            shapes = (2, 19 - channels, channels), (2, 19 - channels, channels), (channels,)
+            assert_matches(*(rand(*shape).float() for shape in shapes), activation, unit)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_strides_do_not_matter_to_triton(in_triton, layout) -> None:
+    x, control = layout(rand(2, 6, 4, 8).float()), layout(rand(2, 6, 4, 8).float())
+    assert_matches(x, control, rand(2 * x.shape[-1]).float()[::2], "silu", unit=True)
+    assert_matches(x, control.contiguous(), None, "sigmoid", unit=False)
+
+
+@pytest.mark.parametrize(("tile", "programs"), [(1, 1), (16, 3), (64, 1000)])
+def test_how_triton_shares_out_the_rows_changes_nothing(in_triton, tile, programs, monkeypatch) -> None:
+    module = importlib.import_module("fredholm.kernels.gate.triton")
+    monkeypatch.setattr(module, "TILE", tile)
+    monkeypatch.setattr(module, "PROGRAMS", programs)
+    assert_matches(rand(2, 5, 7).float(), rand(2, 5, 7).float(), rand(7).float(), "silu", unit=True)
+
+
+def test_triton_gives_the_same_bits_again(in_triton) -> None:
+    tensors, dy = [rand(*shape).float() for shape in ((3, 200, 24), (3, 200, 24), (24,))], rand(3, 200, 24).float()
+    function = lambda *three: gate(*three, activation="silu", unit=True)  # noqa: E731
+    for once, again in zip(*(results(function, tensors, dy) for _ in range(2)), strict=True):
+        assert torch.equal(once, again)
+
+
+def test_zeros_and_nothing_at_all_in_triton(in_triton) -> None:
+    x = torch.zeros(3, 5)
+    assert all(each.isfinite().all() for each in results(lambda *t: gate(*t, activation="silu"), (x, x, None), x + 1))
+    empty = torch.zeros(0, 3, 5)
+    y, dx, _, dscale = results(lambda *t: gate(*t, activation="silu"), (empty, empty, torch.ones(5)), empty)
+    assert y.shape == dx.shape == empty.shape
     assert dscale.count_nonzero() == 0
 
 

@@ -1,0 +1,52 @@
+"""What the networks launch: the shapes at which every Triton kernel is compiled ahead of time.
+
+A room with a `triton.py` has one function here, which calls the module's functions as its `ops.py` does, with tensors
+that have a shape and nothing else, and an entry in `LAUNCHES`. Its kernels are then compiled for every chip, and their
+registers, spills and shared memory held to the limits, by `tests/kernels/test_ahead_of_time.py`; all of it
+is tabled by `tests/benchmarks/triton_resources.py`.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The operators of one stage of a network: their channels and the side of the cube that they see."""
+
+    network: str
+    channels: int
+    side: int
+    periodic: bool = False
+
+
+STAGES = (
+    *(Stage("MixerUNETR 96^3", 48 << level, 48 >> level) for level in range(4)),
+    *(Stage("MixerUNETR 128^3", 48 << level, 64 >> level) for level in range(4)),
+    Stage("surrogate 64^3", 128, 64, periodic=True),
+)
+
+
+def _gate(stage: Stage, dtype: torch.dtype) -> None:
+    triton = _room("gate")
+    x, scale = _tensor(1, stage.side**3, stage.channels, dtype=dtype), _tensor(stage.channels)
+    from_convolution = _tensor(1, stage.channels, stage.side**3, dtype=dtype).mT
+    for left, options in ((x, ("silu", True, 1e-6)), (from_convolution, ("sigmoid", False, 1e-6))):
+        triton.apply(left, x, scale, *options)
+        triton.gradients(x, left, x, scale, *options)
+
+
+LAUNCHES: dict[str, Callable[[Stage, torch.dtype], None]] = {"gate": _gate}
+
+
+def _room(name: str) -> ModuleType:
+    return importlib.import_module(f".{name}.triton", __package__)
+
+
+def _tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
