@@ -15,6 +15,7 @@ Every format that `images` reads serves as well as `.nii.gz`. Names come from `d
 `label_names.json`, as `{"1": "spleen"}` or `{"spleen": 1}`; without any, they are "class 1" and so on, by the values
 found in the label maps. A list of values, `{"lungs": [10, 11]}`, makes one class of them. Where each class has a file,
 the files' names are the classes, in the order of the alphabet; a `names.json` chooses some of them and their order.
+nnU-Net's regions and voxels to ignore are read as `classes` says.
 """
 
 import json
@@ -38,21 +39,21 @@ class DataSet:
     Args:
         root: The folder.
         cases: What to train and to score on; either all have labels, or none has.
-        names: Class index to name, 0 (background) to K without a gap.
-        merge: Value in the label files to class index; None if they are the same.
-        unnamed_is_background: Whether a value without a name is background. True if the data set names some class by a
-            list of values, and so means to choose; otherwise such a value is an error at reading.
+        classes: What the values in the label files mean.
         test: Images kept apart, most often without labels.
         validation: Names of the cases that the data set itself holds out for validation; None if it names none.
     """
 
     root: Path
     cases: tuple[Case, ...]
-    names: dict[int, str]
-    merge: dict[int, int] | None = None
-    unnamed_is_background: bool = False
+    classes: Classes
     test: tuple[Case, ...] = ()
     validation: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Class names by index, background at 0."""
+        return self.classes.names
 
     @property
     def labelled(self) -> list[Case]:
@@ -86,21 +87,13 @@ def open_dataset(folder: Path | str) -> DataSet:
         content = read_json(description)
         _check_one_channel(content, description)
         layout = (listed if "training" in content else nnunet)(root, content, description)
-        classes = Classes.read(content.get("labels"), description)
+        classes = Classes.described(content, description)
     else:
         layout = recognised(root)
         classes = _named(root, layout.cases)
     _check_cases(layout.cases, root)
     _check_masks(layout.cases, classes.names, root)
-    return DataSet(
-        root,
-        tuple(layout.cases),
-        classes.names,
-        classes.merge,
-        classes.chosen,
-        tuple(layout.test),
-        layout.validation,
-    )
+    return DataSet(root, tuple(layout.cases), classes, tuple(layout.test), layout.validation)
 
 
 def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tuple[Volume, np.ndarray | None]:
@@ -113,7 +106,8 @@ def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tup
 
     Returns:
         The image, and the class index of each of its voxels, uint8 (int16 above 255 classes), in its shape and axis
-        order; None without a label file. A label map on the image's grid but with axes in another order is accepted.
+        order; one past the last class where voxels are to be ignored. None without a label file. A label map on the
+        image's grid but with axes in another order is accepted.
 
     Raises:
         ValueError: The label map is not on the image's grid, or holds a value without a name; the message has the case,
@@ -127,7 +121,7 @@ def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tup
             return image, merge_masks(_masks(case, dataset.names), image, assume=assume)
         labels = reordered(read_labels(case.label, assume=assume), like=image)
         same_grid(image, labels)
-        return image, Classes(dataset.names, dataset.merge, dataset.unnamed_is_background).indices(labels.array)
+        return image, dataset.classes.indices(labels.array)
     except ValueError as error:
         raise ValueError(f"case {case.name}: {error}") from error
 

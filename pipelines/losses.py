@@ -5,7 +5,8 @@ For logits z, p = softmax(z), label y, over the voxels v of a sample::
     dice_c = (2 sum_v p_c [y = c] + s) / (sum_v p_c + sum_v [y = c] + s)
     loss = mean_v -log p[y(v), v] + mean_c (1 - dice_c)
 
-The mean over classes includes the background; s = 1e-5. Sums are float32 whatever the logits' type.
+The mean over classes includes the background; s = 1e-5. Sums are float32 whatever the logits' type. A voxel whose label
+is none of the classes, as K + 1 for those that nobody labelled, takes part in no sum.
 
 Source: Milletari et al. 2016, arXiv:1606.04797 (Dice), with the cross entropy added as in nnU-Net, arXiv:1904.08128.
 """
@@ -24,7 +25,7 @@ def dice_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
     Args:
         logits: `(batch, classes, *grid)`, any floating type.
-        labels: `(batch, *grid)`, class indices, any integer type.
+        labels: `(batch, *grid)`, class indices, any integer type; voxels with more than the last class are left out.
 
     Returns:
         A float32 scalar.
@@ -36,12 +37,16 @@ def dice_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
         raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} differ in batch or grid")
     flat = labels.flatten(1).long()
     logarithm = F.log_softmax(logits.float().flatten(2), dim=1)
-    own = logarithm.gather(1, flat[:, None])[:, 0]
-    volume = logarithm.new_zeros(logits.shape[:2]).scatter_add_(1, flat, torch.ones_like(own))
-    overlap = logarithm.new_zeros(logits.shape[:2]).scatter_add(1, flat, own.exp())
-    answer = logarithm.exp().sum(-1)
-    dice = 1 - (2 * overlap + SMOOTH) / (answer + volume + SMOOTH)
-    return dice.mean() - own.mean()
+    probability = logarithm.exp()
+    known = flat < logits.shape[1]
+    if not known.all():
+        probability = probability * known[:, None]
+        flat = flat.where(known, 0)
+    own = logarithm.gather(1, flat[:, None])[:, 0] * known
+    overlap = probability.new_zeros(logits.shape[:2]).scatter_add(1, flat, own.exp() * known)
+    volume = probability.new_zeros(logits.shape[:2]).scatter_add_(1, flat, known.to(probability))
+    dice = 1 - (2 * overlap + SMOOTH) / (probability.sum(-1) + volume + SMOOTH)
+    return dice.mean() - own.sum() / known.sum().clamp(min=1)
 
 
 def deeply_supervised(outputs: Tensor | Sequence[Tensor], labels: Tensor) -> Tensor:

@@ -158,6 +158,7 @@ class Plan:
         window: Voxels of a window of prediction along the three axes.
         postprocessing: What is done to label maps after the network, in this order.
         data: Where it learned: the data set's folder as given, the cases for training and for validation.
+        regions: Classes that make up a region, by the region's index; a label map has a voxel's innermost region.
         notes: What a reader should know, each a sentence.
     """
 
@@ -168,6 +169,7 @@ class Plan:
     window: tuple[int, int, int] = (96, 96, 96)
     postprocessing: tuple[Step, ...] = ()
     data: dict[str, Any] = field(default_factory=dict)
+    regions: dict[int, list[int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -180,6 +182,10 @@ class Plan:
         if not isinstance(self.postprocessing, tuple) or not all(isinstance(one, Step) for one in self.postprocessing):
             raise ValueError(f"postprocessing is a list of steps, not {self.postprocessing!r}")
         check_classes(self.postprocessing, self.names)
+        regions = self.regions.items() if isinstance(self.regions, dict) else [(None, self.regions)]
+        for index, parts in regions:
+            if not isinstance(parts, list) or not {index, *parts} <= self.names.keys():
+                raise ValueError(f"regions are lists of classes by class, not {index!r}: {parts!r}")
 
     def write(self, path: Path) -> None:
         """Write the YAML file, all or nothing."""

@@ -58,7 +58,7 @@ def plan_and_prepare(dataset: DataSet, wishes: Wishes, tick: Callable[[str], Non
     """
     train, held_out = _sides(dataset, wishes.split or own_split(dataset))
     read = {case.name: _read(dataset, case, tick) for case in [*train, *held_out]}
-    preparation = fitting([read[case.name] for case in train])
+    preparation = fitting([read[case.name] for case in train], len(dataset.names))
     if wishes.spacing_mm is not None:
         preparation = replace(preparation, spacing_mm=wishes.spacing_mm)
     if wishes.window_hu is not None:
@@ -66,6 +66,7 @@ def plan_and_prepare(dataset: DataSet, wishes: Wishes, tick: Callable[[str], Non
     window = _window([read[case.name][0] for case in train], preparation, wishes.recipe.window)
     plan = Plan(
         names=dataset.names,
+        regions=dataset.classes.regions,
         preparation=preparation,
         network=wishes.network,
         recipe=replace(wishes.recipe, window=window),
@@ -129,7 +130,7 @@ def _prepared(
     def one(case: Case) -> PreparedCase:
         volume, labels = read[case.name]
         image = prepare_image(volume, plan.preparation)
-        return PreparedCase.of(case.name, image, prepare_labels(labels, volume, image.shape[1:]))
+        return PreparedCase.of(case.name, image, prepare_labels(labels, volume, image.shape[1:]), len(plan.names))
 
     return [one(case) for case in train], [one(case) for case in held_out]
 

@@ -41,18 +41,19 @@ def prepare_labels(labels: np.ndarray, like: Volume, shape: Sequence[int]) -> Te
     return torch.from_numpy(np.ascontiguousarray(resample_labels(own, shape)))
 
 
-def fitting(volumes: Sequence[tuple[Volume, np.ndarray]]) -> Preparation:
+def fitting(volumes: Sequence[tuple[Volume, np.ndarray]], classes: int | None = None) -> Preparation:
     """A preparation for a data set: the median spacing of its scans and the window that its labelled voxels fill.
 
     Args:
         volumes: Scans in HU and their class indices.
+        classes: How many there are; voxels with a higher index are not labelled.
 
     Raises:
         ValueError: No voxel of any scan is labelled.
     """
     spacings = np.array([canonical(volume).spacing_mm for volume, _ in volumes])
     spacing = [round(float(value), 3) for value in np.median(spacings, axis=0)]
-    samples = [_some_labelled(volume, labels) for volume, labels in volumes]
+    samples = [_some_labelled(volume, labels, classes) for volume, labels in volumes]
     labelled = np.concatenate(samples)
     if labelled.size == 0:
         raise ValueError("no voxel of the data set is labelled: every label map is empty")
@@ -60,8 +61,9 @@ def fitting(volumes: Sequence[tuple[Volume, np.ndarray]]) -> Preparation:
     return Preparation(spacing_mm=(spacing[0], spacing[1], spacing[2]), window_hu=(low, max(high, low + 1)))
 
 
-def _some_labelled(volume: Volume, labels: np.ndarray) -> np.ndarray:
+def _some_labelled(volume: Volume, labels: np.ndarray, classes: int | None) -> np.ndarray:
     """Every so many of the labelled voxels, counted in the body's axes, so that the file's order does not matter."""
     own = canonical(Volume(labels, volume.affine)).array
-    values = canonical(volume).array[own > 0]
+    labelled = own > 0 if classes is None else (own > 0) & (own < classes)
+    values = canonical(volume).array[labelled]
     return values[:: max(1, len(values) // SAMPLED)]

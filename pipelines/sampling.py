@@ -23,7 +23,7 @@ class PreparedCase:
     Args:
         name: Its name.
         image: `(1, *grid)`, float32.
-        labels: `(*grid)`, class indices.
+        labels: `(*grid)`, class indices; one past the last where nobody labelled.
         places: For each class but the background that occurs, flat indices of some of its voxels.
     """
 
@@ -33,13 +33,13 @@ class PreparedCase:
     places: dict[int, Tensor]
 
     @classmethod
-    def of(cls, name: str, image: Tensor, labels: Tensor) -> "PreparedCase":
-        """A case whose classes' places are looked up once."""
+    def of(cls, name: str, image: Tensor, labels: Tensor, classes: int | None = None) -> "PreparedCase":
+        """A case whose classes' places are looked up once; indices from `classes` on are none."""
         flat = labels.flatten()
         order = torch.argsort(flat, stable=True)
         counts = torch.bincount(flat.long())
         places, start = {}, int(counts[0])
-        for index, count in enumerate(counts.tolist()[1:], start=1):
+        for index, count in enumerate(counts.tolist()[1:classes], start=1):
             if count:
                 own = order[start : start + count]
                 places[index] = own[:: max(1, count // PLACES)].clone()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
@@ -24,8 +25,9 @@ from .plan import Plan, Recipe
 from .run import Run
 from .sampling import Patches, PreparedCase
 from .schedule import learning_rate
-from .scores import ScoreTable, dice
+from .scores import ScoreTable, evaluate_pair
 from .sliding import Tiling, label_volume
+from .volume import Volume
 
 LOG_EVERY = 10  # steps that one line of the log sums up
 CALIBRATION = 8  # steps that are timed to turn minutes into steps
@@ -307,7 +309,12 @@ class Trainer:
                 return self.model(window.to(self.fabric.device))
 
         labels = label_volume(case.image, logits, tiling, air=self.plan.preparation.range[0])
-        return dice(labels, case.labels.numpy(), [index for index in self.plan.names if index])
+        truth = Volume(case.labels.numpy(), np.diag((*self.plan.preparation.spacing_mm, 1.0)))
+        names = self.plan.names
+        scores = evaluate_pair(
+            replace(truth, array=labels), truth, names, regions=self.plan.regions, ignored=len(names)
+        )
+        return {index: one.dice for index, one in scores.items()}
 
 
 def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

@@ -44,7 +44,8 @@ class Evaluate:
     """Label map to compare with, or folder of them."""
 
     names: Path | None = None
-    """JSON file {"1": "spleen", ...} or dataset.json. A list of values there is one class of the reference."""
+    """JSON file {"1": "spleen", ...} or dataset.json. A list of values there is one class of the reference; its
+    regions are scored whole, and what it says to ignore is left out."""
 
     metrics: tuple[Metric, ...] = ("dice", "surface_dice", "hd95_mm", "volume_difference_ml")
     """What to show; one alone is shown case by case. The three of surfaces and distances take the time."""
@@ -102,7 +103,10 @@ class Evaluate:
                 try:
                     merged = known.indices(pair[1].array) if classes else pair[1].array
                     truth = replace(pair[1], array=merged)
-                    rows[name] = evaluate_pair(pair[0], truth, known.names, tolerance_mm)
+                    ignored = known.ignored if classes else None
+                    rows[name] = evaluate_pair(
+                        pair[0], truth, known.names, tolerance_mm, regions=known.regions, ignored=ignored
+                    )
                     seen(Scores({name: rows[name]}, known.names, self.metrics, tolerance_mm), pair[0], truth)
                 except ValueError as error:
                     raise ValueError(f"{reference}: {error}") from None

@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.ndimage import find_objects
@@ -51,6 +51,9 @@ def evaluate_pair(
     reference: Volume,
     names: Mapping[int, str],
     tolerance_mm: float | Mapping[int, float] | None = None,
+    *,
+    regions: Mapping[int, Sequence[int]] | None = None,
+    ignored: int | None = None,
 ) -> dict[int, ClassScores]:
     """Score every named class but 0, the background.
 
@@ -60,6 +63,8 @@ def evaluate_pair(
         names: Class index to name.
         tolerance_mm: Of the surface Dice, for all or for each class. None leaves surfaces alone, which is much
             faster; their scores are then NaN.
+        regions: Classes that are scored together under one index, such as the parts of a tumour.
+        ignored: Value of the reference where nobody labelled: there neither has any class, and surfaces end.
 
     Raises:
         ValueError: The two are not on one grid (the message has both shapes and both affines), or hold values that
@@ -67,9 +72,11 @@ def evaluate_pair(
     """
     prediction = reordered(prediction, like=reference)
     same_grid(reference, prediction)
+    if ignored is not None:
+        prediction = replace(prediction, array=np.where(reference.array == ignored, 0, prediction.array))
     counts = overlaps(prediction.array, reference.array, [index for index in names if index != 0])
     measured = {} if tolerance_mm is None else _surfaces(prediction, reference, counts, tolerance_mm)
-    return {
+    scores = {
         index: ClassScores(
             dice=count.dice,
             volume_ml=count.prediction * reference.voxel_ml,
@@ -78,6 +85,16 @@ def evaluate_pair(
         )
         for index, count in counts.items()
     }
+    for index, parts in (regions or {}).items():
+        whole = {index: names[index]}
+        wholes = [_together(volume, parts, index) for volume in (prediction, reference)]
+        scores |= evaluate_pair(wholes[0], wholes[1], whole, tolerance_mm)
+    return scores
+
+
+def _together(volume: Volume, parts: Sequence[int], index: int) -> Volume:
+    """The parts of a region under its own index, and nothing else."""
+    return replace(volume, array=np.isin(volume.array, parts) * np.min_scalar_type(index).type(index))
 
 
 def _surfaces(

@@ -91,8 +91,8 @@ def test_more_classes_than_a_byte_holds_are_kept_in_two() -> None:
         ({"spleen": 1, "liver": 1}, "value 1 is in 'spleen' and in 'liver'"),
         ({"lungs": [1, 2], "heart": [2]}, "value 2 is in 'lungs' and in 'heart'"),
         ({"1": "a", "2": "a"}, "the name 'a' stands twice"),
-        ({"ignore": 3}, "'ignore' .* is not supported"),
-        ({"3": "ignore"}, "'ignore' .* is not supported"),
+        ({"a": 3, "ignore": 3}, "value 3 is in 'a' and in 'ignore'"),
+        ({"ignore": 0}, "value 0 is in 'background' and in 'ignore'"),
     ],
 )
 def test_what_names_no_classes_is_refused_on_one_line(labels: object, words: str) -> None:
@@ -151,3 +151,75 @@ def test_a_few_are_told_and_many_are_counted() -> None:
     assert few(range(8)) == "0, 1, 2, 3, 4 and 3 more"
     assert few("abc", 2) == "a, b and 1 more"
     assert few([]) == ""
+
+
+@pytest.mark.parametrize(
+    "labels", [{"0": "background", "1": "a", "2": "b", "3": "ignore"}, {"a": 1, "b": 2, "ignore": 3}]
+)
+def test_voxels_to_ignore_are_one_past_the_last_class(labels: dict) -> None:
+    classes = read(labels)
+    assert (classes.names, classes.ignored) == ({0: "background", 1: "a", 2: "b"}, 3)
+    assert classes.indices(np.array([0, 1, 2, 3])).tolist() == [0, 1, 2, 3]
+
+
+def test_voxels_to_ignore_may_have_any_value() -> None:
+    classes = read({"a": 4, "ignore": 255})
+    assert classes.indices(np.array([0, 4, 255])).tolist() == [0, 1, 2]
+
+
+def test_255_classes_and_voxels_to_ignore_are_kept_apart_in_two_bytes() -> None:
+    classes = read({**{f"c{n}": n for n in range(1, 256)}, "ignore": 256})
+    assert classes.indices(np.array([255, 256])).tolist() == [255, 256]
+
+
+TUMOUR = {"background": 0, "whole": [1, 2, 3], "core": [2, 3], "enhancing": 3}
+
+
+def regions(labels: dict, order: object) -> Classes:
+    return Classes.described({"labels": labels, "regions_class_order": order}, FILE)
+
+
+def test_regions_are_the_classes_that_they_cut_one_another_into() -> None:
+    classes = regions(TUMOUR, [1, 2, 3])
+    assert classes.names == {0: "background", 1: "whole", 2: "core", 3: "enhancing"}
+    assert classes.indices(np.array([0, 1, 2, 3])).tolist() == [0, 1, 2, 3]
+    assert classes.regions == {1: [1, 2, 3], 2: [2, 3]}
+
+
+def test_a_regions_class_has_the_place_that_the_order_gives_it() -> None:
+    classes = regions(TUMOUR, [10, 30, 20])
+    assert classes.names == {0: "background", 1: "whole", 2: "enhancing", 3: "core"}
+    assert classes.indices(np.array([0, 1, 2, 3])).tolist() == [0, 1, 3, 2]
+    assert classes.regions == {1: [1, 2, 3], 3: [2, 3]}
+
+
+def test_a_region_that_others_cover_wholly_is_made_of_them() -> None:
+    classes = regions({"both": [1, 2], "a": 1, "b": 2}, [1, 2, 3])
+    assert classes.indices(np.array([0, 1, 2])).tolist() == [0, 2, 3]
+    assert classes.regions == {1: [2, 3]}
+
+
+def test_regions_and_voxels_to_ignore_go_together() -> None:
+    classes = regions({**TUMOUR, "ignore": 4}, [1, 2, 3])
+    assert classes.indices(np.array([3, 4])).tolist() == [3, 4]
+    assert classes.ignored == 4
+
+
+@pytest.mark.parametrize(
+    ("labels", "order", "words"),
+    [
+        (TUMOUR, [1, 2], r"regions_class_order has \[1, 2\] for 3 regions"),
+        (TUMOUR, [1, 2, 2], "for 3 regions"),
+        (TUMOUR, [1, 2, "3"], "for 3 regions"),
+        (TUMOUR, 3, "for 3 regions"),
+        ({"a": [1, 2], "b": [2, 3]}, [1, 2], "values 3 cover a part of region 'a' and do not belong to it"),
+    ],
+)
+def test_regions_that_a_label_map_cannot_hold_are_refused(labels: dict, order: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        regions(labels, order)
+
+
+def test_a_value_of_no_region_is_refused() -> None:
+    with pytest.raises(ValueError, match="label values 9 have no name"):
+        regions(TUMOUR, [1, 2, 3]).indices(np.array([0, 9]))

@@ -74,7 +74,7 @@ def test_a_decathlon_folder_is_recognised(tmp_path) -> None:
     dataset = open_dataset(msd(tmp_path, test=["./imagesTs/c.nii.gz"]))
     assert [case.name for case in dataset.cases] == ["a", "b"]
     assert dataset.names == {0: "background", 1: "liver", 2: "spleen"}
-    assert dataset.merge is None
+    assert dataset.classes.merge is None
     assert [(case.name, case.label) for case in dataset.unlabelled] == [("c", None)]
 
 
@@ -150,7 +150,7 @@ def test_one_folder_per_case_is_recognised(tmp_path) -> None:
 def test_the_real_torso_folder_is_one_case_with_its_117_names(medical) -> None:
     dataset = open_dataset(medical / "torso")
     assert [case.name for case in dataset.labelled] == ["torso"]
-    assert (len(dataset.names), dataset.names[5], dataset.merge) == (118, "liver", None)
+    assert (len(dataset.names), dataset.names[5], dataset.classes.merge) == (118, "liver", None)
     image, labels = read_case(dataset, dataset.cases[0])
     assert labels is not None
     assert image.shape == labels.shape
@@ -174,7 +174,7 @@ def test_images_alone_are_unlabelled_until_labels_are_asked_for(tmp_path) -> Non
 def test_names_are_read_either_way_round_in_every_layout(tmp_path, make, labels) -> None:
     dataset = open_dataset(make(tmp_path, labels=labels))
     assert dataset.names == {0: "background", 1: "liver", 2: "spleen"}
-    assert dataset.merge is None
+    assert dataset.classes.merge is None
 
 
 @pytest.mark.parametrize("make", [msd, nnunet, named])
@@ -183,9 +183,18 @@ def test_a_list_of_values_becomes_one_class_and_the_rest_background(tmp_path, ma
     root = make(tmp_path, labels=labels, values=(0, 5, 10, 12, 14, 99))
     dataset = open_dataset(root)
     assert dataset.names == {0: "background", 1: "lungs", 2: "liver"}
-    assert dataset.merge == {0: 0, 10: 1, 11: 1, 12: 1, 13: 1, 14: 1, 5: 2}
+    assert dataset.classes.merge == {0: 0, 10: 1, 11: 1, 12: 1, 13: 1, 14: 1, 5: 2}
     expected = np.resize([0, 2, 1, 1, 1, 0], (2, 3, 4))
     np.testing.assert_array_equal(read_first(root), expected)
+
+
+def test_nnunets_regions_and_voxels_to_ignore_are_read(tmp_path) -> None:
+    labels = {"background": 0, "whole": [1, 2], "core": 2, "ignore": 3}
+    root = nnunet(tmp_path, labels, values=(0, 1, 2, 3), regions_class_order=[1, 2])
+    dataset = open_dataset(root)
+    assert dataset.names == {0: "background", 1: "whole", 2: "core"}
+    assert dataset.classes.regions == {1: [1, 2]}
+    np.testing.assert_array_equal(read_first(root), np.resize([0, 1, 2, 3], (2, 3, 4)))
 
 
 def test_values_with_gaps_get_classes_without(tmp_path) -> None:
@@ -216,7 +225,7 @@ def test_more_than_255_classes_fit(tmp_path) -> None:
         ({"liver": 1.5}, "no name with a whole number"),
         ({"liver": []}, "no name with a whole number"),
         ({"liver": True}, "no name with a whole number"),
-        ({"liver": 1, "ignore": 2}, "'ignore' .* is not supported"),
+        ({"liver": 1, "ignore": 1}, "value 1 is in 'liver' and in 'ignore'"),
         ({}, "no names of classes"),
     ],
 )

@@ -138,3 +138,25 @@ def test_an_output_that_is_not_half_as_fine_is_refused() -> None:
     logits, labels = example(1, 3, (8, 8, 8))
     with pytest.raises(ValueError, match=r"logits \(1, 3, 8, 8, 8\) and labels \(1, 4, 4, 4\) differ"):
         deeply_supervised([logits, logits], labels)
+
+
+def test_voxels_of_no_class_cost_nothing_and_teach_nothing() -> None:
+    logits, labels = example(2, 3, (6, 5, 4), torch.float32)
+    labels[:, 2:4] = 3
+    logits.requires_grad_()
+    loss = dice_cross_entropy(logits, labels)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert not gradient[:, :, 2:4].any()
+    rest = [torch.cat([x[..., :2, :, :], x[..., 4:, :, :]], -3) for x in (logits, labels)]
+    torch.testing.assert_close(loss, dice_cross_entropy(rest[0], rest[1]))
+    (theirs,) = torch.autograd.grad(dice_cross_entropy(rest[0], rest[1]), logits)
+    torch.testing.assert_close(gradient, theirs)
+
+
+def test_a_patch_that_nobody_labelled_costs_nothing() -> None:
+    logits, labels = example(1, 3, (4, 4, 4))
+    logits.requires_grad_()
+    loss = dice_cross_entropy(logits, torch.full_like(labels, 3))
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert float(loss.detach()) == pytest.approx(0.0, abs=1e-6)
+    assert not gradient.any()

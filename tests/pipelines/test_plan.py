@@ -30,6 +30,7 @@ FULL = plan(
         Step(step="fill holes"),
     ),
     data={"folder": "Task09", "training": ["a", "1e5"], "validation": []},
+    regions={1: [1, 2, 3], 4: [2, 3]},
     notes=("one sentence.", "another: with a colon"),
 )
 PLANS = {
@@ -207,3 +208,12 @@ def test_a_network_with_loaded_weights_gives_the_same_logits_in_evaluation_mode(
 def test_a_network_that_cannot_be_built_says_why(network: Network, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         network.build(2)
+
+
+@pytest.mark.parametrize("regions", ["3", "{1: 2}", "{1: [7]}", "{7: [1]}", "[1]"])
+def test_regions_of_classes_that_are_not_there_are_refused(tmp_path: Path, regions: str) -> None:
+    plan().write(tmp_path / "plan.yaml")
+    text = (tmp_path / "plan.yaml").read_text().replace("regions: {}", f"regions: {regions}")
+    (tmp_path / "plan.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"plan\.yaml: regions are lists of classes by class"):
+        Plan.read(tmp_path / "plan.yaml")

@@ -212,3 +212,13 @@ def test_a_plan_without_cases_cannot_be_gone_on_with(tmp_path: Path) -> None:
     plan = replace(plan_and_prepare(dataset, WISHES).plan, data={}, recipe=None)
     with pytest.raises(ValueError, match="plan"):
         prepare_again(dataset, plan)
+
+
+def test_what_nobody_labelled_neither_opens_the_window_nor_draws_patches(tmp_path: Path) -> None:
+    data(tmp_path, 2)
+    (tmp_path / "names.json").write_text('{"organ": 1, "ignore": 2}')
+    found = plan_and_prepare(open_dataset(tmp_path), WISHES)
+    assert found.plan.names == {0: "background", 1: "organ"}
+    assert found.plan.preparation.window_hu[1] < 150  # the voxels of value 2 have 180 to 220
+    assert [sorted(case.places) for case in found.training] == [[1], [1]]
+    assert found.training[0].labels.max() == 2

@@ -167,3 +167,11 @@ def test_a_fitted_window_is_never_empty() -> None:
 def test_a_data_set_of_empty_label_maps_is_refused() -> None:
     with pytest.raises(ValueError, match="no voxel of the data set is labelled"):
         fitting([(scan(), np.zeros((9, 7, 6), np.uint8))])
+
+
+def test_voxels_that_nobody_labelled_do_not_open_the_fitted_window() -> None:
+    labels = np.zeros((4, 4, 4), np.uint8)
+    labels[1], labels[2] = 1, 2
+    image = Volume(np.array([-1000.0, 0, 100, 3000])[np.arange(4)][:, None, None] * np.ones((4, 4, 4)), np.eye(4))
+    assert fitting([(image, labels)], classes=2).window_hu == (0, 1)
+    assert fitting([(image, labels)]).window_hu[1] > 90

@@ -196,3 +196,9 @@ def test_more_than_255_classes_are_kept_apart() -> None:
     given = patches([PreparedCase.of("a", labels[None].float(), labels)], foreground=1.0)
     assert sorted(given.cases[0].places) == [44, 300]
     assert {int(given[n][1].max()) for n in range(20)} == {44, 300}
+
+
+def test_voxels_that_nobody_labelled_are_no_places() -> None:
+    labels = torch.zeros(8, 8, 8, dtype=torch.uint8)
+    labels[0, 0, 0], labels[4:] = 1, 3
+    assert sorted(PreparedCase.of("a", torch.zeros(1, 8, 8, 8), labels, classes=3).places) == [1]

@@ -170,6 +170,19 @@ def test_values_that_one_class_is_made_of_are_put_together(tmp_path: Path, capsy
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[2:]] == ["1.000"] * 3
 
 
+def test_regions_are_scored_whole_and_what_is_to_be_ignored_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = write_map(tmp_path / "found.nii.gz", [0, 1, 1, 2, 2, 0, 0, 0])
+    truth = write_map(tmp_path / "truth.nii.gz", [0, 1, 2, 2, 3, 0, 0, 0])
+    labels = {"background": 0, "tumour": [1, 2], "core": 2, "ignore": 3}
+    (tmp_path / "dataset.json").write_text(json.dumps({"labels": labels, "regions_class_order": [1, 2]}))
+    options = ("--names", tmp_path / "dataset.json", "--metrics", "dice")
+    assert fredholm("segment", "evaluate", found, truth, *options) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[2:4]]
+    assert lines == [["tumour", "1.000"], ["core", "0.667"]]
+
+
 def test_what_cannot_be_compared_is_refused_on_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = write_map(tmp_path / "a/one.nii.gz", [0, 1, 1, 0])
     other = write_map(tmp_path / "b/other.nii.gz", [0, 1, 1, 0, 0, 0, 0, 2], affine=np.diag((1, 1, 2.5, 1)))

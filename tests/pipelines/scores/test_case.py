@@ -128,3 +128,29 @@ def test_a_scan_with_an_origin_that_was_never_moved_is_not_scored_as_if_it_fitte
 def test_scores_import_where_there_is_no_plotting_library() -> None:  # I5
     code = "import sys; sys.modules['matplotlib'] = None; import fredholm.pipelines.scores"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_region_is_scored_whole_and_its_parts_alone() -> None:
+    names = {0: "background", 1: "tumour", 2: "core"}
+    truth, found = case(BOX, (slice(2, 4), slice(3, 6), slice(1, 3))), case(BOX)
+    scores = evaluate_pair(found, truth, names, 2.0, regions={1: [1, 2]})
+    perfect = evaluate_pair(case(BOX), case(BOX), NAMES, 2.0)[1]
+    assert scores[1] == perfect  # where the core was missed it is tumour all the same
+    assert scores[2].dice == 0
+    assert evaluate_pair(found, truth, names)[1].dice < 1
+
+
+def test_a_region_has_the_tolerance_of_its_index() -> None:
+    scores = evaluate_pair(case(MOVED), case(BOX), NAMES, {1: 100.0, 2: 0.0}, regions={1: [1, 2]})
+    assert scores[1].surface_dice == 1
+
+
+def test_what_nobody_labelled_is_left_out() -> None:
+    truth = case(BOX)
+    truth.array[5:] = 3
+    found = case(BOX)
+    found.array[5:8] = 1
+    assert evaluate_pair(found, truth, NAMES, 2.0, ignored=3)[1].dice == 1
+    assert evaluate_pair(found, truth, NAMES, 2.0, ignored=3)[1].hd_mm == 0
+    assert evaluate_pair(found, truth, NAMES)[1].dice < 1
+    assert (found.array[5:8] == 1).all()
