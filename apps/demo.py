@@ -19,6 +19,7 @@ from ..pipelines.planning import Wishes, plan_and_prepare
 from ..pipelines.predict import Predictor
 from ..pipelines.run import Run
 from ..pipelines.scores import Scores, evaluate_pair
+from ..pipelines.segmenting import Segmenting
 from ..pipelines.splits import Split
 from ..pipelines.training import Trainer
 from ..pipelines.volume import Volume, canonical, reordered
@@ -102,7 +103,7 @@ class Demo:
         run = Run.create(folder, prepared.plan)
         fabric = Fabric(accelerator=device.type, devices=1, precision=recipe.precision)
         with bar("training") as progress:
-            trainer = Trainer(run, prepared.training, [], progress, fabric)
+            trainer = Trainer(run, Segmenting(run.plan, prepared.training), progress, fabric)
             train(trainer, minutes=self.minutes)
         return trainer.run
 

@@ -3,19 +3,17 @@
 Made of small records. Reading checks every key, so that a slip of the pen is named and not passed over.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-import yaml
 from torch import Tensor, nn
 
 from ..backbones import Encoder, Hyena, MixerUNETR, MonaiOptions, from_monai
-from .files import write_text
 from .postprocess import Step, check_classes
-from .records import read_record
+from .recipe import TrainingRecipe, expect_numbers, expect_share, expect_whole
+from .records import read_record, write_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +31,9 @@ class Preparation:
     range: tuple[float, float] = (-1.0, 1.0)
 
     def __post_init__(self) -> None:
-        _expect(self, "spacing_mm", self.spacing_mm, 3)
-        _expect(self, "window_hu", self.window_hu, 2)
-        _expect(self, "range", self.range, 2)
+        expect_numbers(self, "spacing_mm", self.spacing_mm, 3)
+        expect_numbers(self, "window_hu", self.window_hu, 2)
+        expect_numbers(self, "range", self.range, 2)
         if min(self.spacing_mm) <= 0:
             raise ValueError(f"spacing_mm: a spacing is three positive numbers of mm, not {self.spacing_mm}")
         if not self.window_hu[0] < self.window_hu[1] or self.range[0] == self.range[1]:
@@ -70,7 +68,7 @@ class Network:
         if not isinstance(self.stages, str):
             raise ValueError(f"stages are letters, not {self.stages!r}")
         for name in ("feature_size", "registers", "deep_supervision"):
-            _whole(name, getattr(self, name), 1 if name == "feature_size" else 0)
+            expect_whole(name, getattr(self, name), 1 if name == "feature_size" else 0)
 
     def build(self, classes: int) -> MixerUNETR:
         """A network with new weights, for one input channel and this many classes.
@@ -93,57 +91,21 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How the network is trained.
+class Recipe(TrainingRecipe):
+    """How a segmenter is trained.
 
     Args:
         window: Voxels of a patch along the three axes; also the window of prediction.
-        steps: Optimiser steps in all; the schedule is drawn to end there.
-        minutes: Time from which `steps` was worked out, None where steps were given.
-        batch: Patches of one step on one device.
-        accumulate: Steps of the loop whose gradients make one optimiser step.
-        learning_rate: Its highest value, after the warm-up.
-        warm_up: Steps over which the learning rate rises.
-        weight_decay: AdamW's.
-        clip: Largest norm of the gradient.
         foreground: Share of patches that are centred on a labelled voxel.
-        ema: Decay of the running mean of the weights; 0 keeps the last weights.
-        precision: Of the arithmetic.
-        validate_every: Steps between validations, 0 for none but the last.
-        save_every: Steps between saved states.
-        seed: Of weights, patches and augmentation.
     """
 
     window: tuple[int, int, int] = (96, 96, 96)
-    steps: int = 25_000
-    minutes: float | None = None
-    batch: int = 1
-    accumulate: int = 1
-    learning_rate: float = 4e-4
-    warm_up: int = 50
-    weight_decay: float = 1e-5
-    clip: float = 1.0
     foreground: float = 0.67
-    ema: float = 0.0
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
-    validate_every: int = 0
-    save_every: int = 500
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        _expect(self, "window", self.window, 3)
-        for name in ("steps", "batch", "accumulate"):
-            _whole(name, getattr(self, name), 1)
-        for name in ("warm_up", "validate_every", "save_every", "seed"):
-            _whole(name, getattr(self, name), 0)
-        for name in ("learning_rate", "weight_decay", "clip", "foreground", "ema"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or value < 0:
-                raise ValueError(f"{name} is a number of 0 or more (4.0e-4, not 4e-4, in YAML), not {value!r}")
-        if self.foreground > 1 or self.ema >= 1:
-            raise ValueError(f"foreground is at most 1 and ema below 1, these are {self.foreground} and {self.ema}")
-        if self.precision not in ("32-true", "bf16-mixed"):
-            raise ValueError(f'precision is "32-true" or "bf16-mixed", not {self.precision!r}')
+        super().__post_init__()
+        expect_numbers(self, "window", self.window, 3)
+        expect_share(self, "foreground")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +124,8 @@ class Plan:
         notes: What a reader should know, each a sentence.
     """
 
+    score: ClassVar[str] = "dice"
+
     names: dict[int, str]
     preparation: Preparation
     network: Network
@@ -173,7 +137,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _expect(self, "window", self.window, 3)
+        expect_numbers(self, "window", self.window, 3)
         if not isinstance(self.names, dict) or sorted(self.names) != list(range(len(self.names))):
             raise ValueError(f"names go from 0, the background, to the last class without a gap, not {self.names!r}")
         for name, kind in (("preparation", Preparation), ("network", Network)):
@@ -187,9 +151,13 @@ class Plan:
             if not isinstance(parts, list) or not {index, *parts} <= self.names.keys():
                 raise ValueError(f"regions are lists of classes by class, not {index!r}: {parts!r}")
 
+    def load(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """The network with these weights, in evaluation mode."""
+        return self.network.load(weights, len(self.names))
+
     def write(self, path: Path) -> None:
         """Write the YAML file, all or nothing."""
-        write_text(path, yaml.safe_dump(_plain(self), sort_keys=False, allow_unicode=True))
+        write_record(self, path)
 
     @classmethod
     def read(cls, path: Path) -> "Plan":
@@ -209,24 +177,3 @@ _RECORDS: dict[str, type] = {
     "monai": MonaiOptions,
     "postprocessing": Step,
 }
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _expect(record: object, name: str, value: object, count: int) -> None:
-    numbers = isinstance(value, tuple) and all(isinstance(one, int | float) for one in value)
-    if not numbers or len(value) != count:  # pyright: ignore[reportArgumentType]
-        raise ValueError(f"{type(record).__name__.lower()}: {name} is {count} numbers, not {value!r}")
-
-
-def _whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} is a whole number of {least} or more, not {value!r}")

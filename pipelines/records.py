@@ -1,4 +1,4 @@
-"""Records read from YAML that people write: every key is checked, so that a slip of the pen is named."""
+"""Records in YAML that people write: every key is checked, so that a slip of the pen is named."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,7 +7,14 @@ from typing import Any, TypeVar
 
 import yaml
 
+from .files import write_text
+
 Record = TypeVar("Record")
+
+
+def write_record(record: Any, path: Path) -> None:
+    """Write a dataclass as a YAML file, all or nothing."""
+    write_text(path, yaml.safe_dump(_plain(record), sort_keys=False, allow_unicode=True))
 
 
 def read_record(kind: type[Record], path: Path, records: Mapping[str, type]) -> Record:
@@ -57,3 +64,13 @@ def _nested(kind: type, value: Any, records: Mapping[str, type], where: str) -> 
     if isinstance(value, list):
         return [_filled(kind, item, records, f"{where}: {number}") for number, item in enumerate(value, 1)]
     return _filled(kind, value, records, where)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value

@@ -8,10 +8,11 @@ state/                what is needed to go on: optimiser, counters, random state
 
 import csv
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
 import torch
 from safetensors import SafetensorError
@@ -20,20 +21,47 @@ from torch import Tensor, nn
 
 from .files import replacing, write_text
 from .plan import Plan
+from .recipe import TrainingRecipe
 
 LITTLE_BYTES = 16 << 20  # free on a disk that counts as full
-COLUMNS = ("step", "loss", "dice", "lr", "seconds")
+
+
+class AnyPlan(Protocol):
+    """What a run asks of a plan: a segmenter's `Plan`, and those of others.
+
+    Args:
+        score: What validation measures, as the log's column.
+        recipe: How the network is trained; None for weights that came from elsewhere.
+    """
+
+    score: ClassVar[str]
+
+    @property
+    def recipe(self) -> TrainingRecipe | None:
+        """How the network is trained."""
+        ...
+
+    def load(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """The network with these weights, in evaluation mode."""
+        ...
+
+    def write(self, path: Path) -> None:
+        """Write the YAML file, all or nothing."""
+        ...
+
+
+P = TypeVar("P", bound=AnyPlan)
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Generic[P]):
     """A run's folder and its plan."""
 
     folder: Path
-    plan: Plan
+    plan: P
 
     @classmethod
-    def create(cls, folder: Path, plan: Plan) -> "Run":
+    def create(cls, folder: Path, plan: P) -> "Run[P]":
         """Make a new run.
 
         Raises:
@@ -47,9 +75,21 @@ class Run:
         plan.write(folder / "plan.yaml")
         return cls(folder, plan)
 
+    @overload
     @classmethod
-    def open(cls, folder: Path) -> "Run":
+    def open(cls, folder: Path) -> "Run[Plan]": ...
+
+    @overload
+    @classmethod
+    def open(cls, folder: Path, read: Callable[[Path], P]) -> "Run[P]": ...
+
+    @classmethod
+    def open(cls, folder: Path, read: Callable[[Path], Any] = Plan.read) -> "Run[Any]":
         """Open a run that is there.
+
+        Args:
+            folder: The run's.
+            read: Reads its plan; a segmenter's by default.
 
         Raises:
             FileNotFoundError: The folder or its plan is missing.
@@ -58,12 +98,17 @@ class Run:
             raise FileNotFoundError(f"no run at {folder}: no such folder")
         if not (folder / "plan.yaml").is_file():
             raise FileNotFoundError(f"{folder} is no run: plan.yaml is missing")
-        return cls(folder, Plan.read(folder / "plan.yaml"))
+        return cls(folder, read(folder / "plan.yaml"))
 
-    def replan(self, plan: Plan) -> "Run":
+    def replan(self, plan: P) -> "Run[P]":
         """The run with a changed plan, on disk too."""
         plan.write(self.folder / "plan.yaml")
         return Run(self.folder, plan)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a line of the log may hold."""
+        return ("step", "loss", self.plan.score, "lr", "seconds")
 
     @property
     def weights_file(self) -> Path:
@@ -101,7 +146,7 @@ class Run:
             raise FileNotFoundError(f"{self.folder} {missing}: {file.name} is missing")
         try:
             weights = load_file(file)
-            return self.plan.network.load(weights, len(self.plan.names))
+            return self.plan.load(weights)
         except SafetensorError as error:
             raise ValueError(f"{file} is damaged: {error}") from None
         except RuntimeError as error:
@@ -139,7 +184,7 @@ class Run:
         """Add a line to the log."""
         new = not self.log_file.exists()
         with self.log_file.open("a", newline="", encoding="utf-8") as file:
-            writer: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer: csv.DictWriter[str] = csv.DictWriter(file, self.columns, lineterminator="\n")
             if new:
                 writer.writeheader()
             writer.writerow(_words(row))
@@ -154,12 +199,12 @@ class Run:
     def cut_log(self, step: int) -> None:
         """Drop lines at and after `step`, which a resumed run will write again."""
         rows = [row for row in self.read_log() if row["step"] < step]
-        write_text(self.log_file, _as_csv(rows))
+        write_text(self.log_file, _as_csv(rows, self.columns))
 
 
-def _as_csv(rows: Sequence[Mapping[str, float]]) -> str:
-    lines = [",".join(COLUMNS)]
-    lines += [",".join(_words(row).get(name, "") for name in COLUMNS) for row in rows]
+def _as_csv(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -> str:
+    lines = [",".join(columns)]
+    lines += [",".join(_words(row).get(name, "") for name in columns) for row in rows]
     return "\n".join(lines) + "\n"
 
 

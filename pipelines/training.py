@@ -5,29 +5,23 @@ random state and the number of the next step, from which patches and learning ra
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from ..backbones import ImplicitKernel
-from .augment import CTAugmentation
 from .devices import Precision, arithmetic
 from .interrupts import uninterrupted
-from .losses import deeply_supervised
-from .plan import Plan, Recipe
+from .recipe import TrainingRecipe
 from .run import Run
-from .sampling import Patches, PreparedCase
 from .schedule import learning_rate
-from .scores import ScoreTable, evaluate_pair
-from .sliding import Tiling, label_volume
-from .volume import Volume
+from .scores import ScoreTable
 
 LOG_EVERY = 10  # steps that one line of the log sums up
 CALIBRATION = 8  # steps that are timed to turn minutes into steps
@@ -46,22 +40,53 @@ class Progress(Protocol):
         ...
 
 
+class Task(Protocol):
+    """What is learned: all that training must know of data and network."""
+
+    def build(self) -> nn.Module:
+        """The network with new weights."""
+        ...
+
+    def examples(self, count: int) -> Dataset[Any]:
+        """`count` examples, each a function of the plan and of its number alone."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """What is made small, for a batch of examples."""
+        ...
+
+    @property
+    def held_out(self) -> Sequence[str]:
+        """Names of the cases that validation scores; may be empty."""
+        ...
+
+    def score(self, forward: Callable[..., Tensor], case: int) -> dict[int, float]:
+        """The scores of one held-out case, from the network as a function that cares for device and precision."""
+        ...
+
+    def table(self, rows: Mapping[str, Mapping[int, float]]) -> ScoreTable:
+        """The scores of all held-out cases."""
+        ...
+
+    def better(self, score: float, best: float) -> bool:
+        """Whether a mean score is better than another."""
+        ...
+
+
 @dataclass
 class Trainer:
     """Trains the network of a run.
 
     Args:
         run: The run; its plan has a recipe.
-        training: Cases that patches come from.
-        validation: Cases whose Dice is logged; may be empty.
+        task: What is learned.
         progress: Is told how it goes.
         fabric: Devices and precision.
-        workers: Processes that cut patches; 0 is this one.
+        workers: Processes that make examples; 0 is this one.
     """
 
-    run: Run
-    training: Sequence[PreparedCase]
-    validation: Sequence[PreparedCase]
+    run: Run[Any]
+    task: Task
     progress: Progress
     fabric: Fabric
     workers: int = 0
@@ -73,11 +98,11 @@ class Trainer:
     mean: dict[str, Tensor] = field(init=False, default_factory=dict)
     unlogged: list[float] = field(init=False, default_factory=list)
     seconds: float = field(init=False, default=0.0)
-    best: float = field(init=False, default=-1.0)
+    best: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         torch.manual_seed(self.recipe.seed)
-        model = self.plan.network.build(len(self.plan.names))
+        model = self.task.build()
         groups = _groups(model, self.recipe.weight_decay)
         optimizer = torch.optim.AdamW(groups, lr=self.recipe.learning_rate, fused=True)
         self.model, self.optimizer = cast("tuple", self.fabric.setup(model, optimizer))
@@ -85,15 +110,10 @@ class Trainer:
             self.mean = {name: value.detach().clone() for name, value in self._weights().items()}
 
     @property
-    def plan(self) -> Plan:
-        """The run's plan."""
-        return self.run.plan
-
-    @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> TrainingRecipe:
         """The run's recipe."""
-        assert self.plan.recipe is not None
-        return self.plan.recipe
+        assert self.run.plan.recipe is not None
+        return self.run.plan.recipe
 
     def resume(self) -> None:
         """Go on from the saved state.
@@ -133,8 +153,8 @@ class Trainer:
                     self.save()
                 self._validate_if_due()
             self.save()
-            table = self._validate_and_keep_the_best() if self.validation else None
-        self._log(**({} if table is None else {"dice": table.casewise}))
+            table = self._validate_and_keep_the_best() if self.task.held_out else None
+        self._log(**({} if table is None else self._column(table)))
         self.save()
         if self.fabric.is_global_zero:
             self.run.save_weights(self.mean or self._weights())
@@ -158,24 +178,25 @@ class Trainer:
         recipe = replace(
             self.recipe, steps=steps, minutes=minutes, warm_up=min(self.recipe.warm_up, max(8, steps // 10))
         )
-        plan = replace(self.plan, recipe=recipe)
+        plan = replace(self.run.plan, recipe=recipe)
         self.run = self.run.replan(plan) if self.fabric.is_global_zero else replace(self.run, plan=plan)
         self.progress.note(f"{each:.2f} s a step: {steps} steps in {minutes:g} minutes")
 
     @torch.inference_mode()
     def validate(self) -> ScoreTable:
-        """Dice of each validation case and class, on the prepared grid, with the weights that would be written."""
+        """The scores of each held-out case, with the weights that would be written."""
         kept = {name: value.clone() for name, value in self._weights().items()}
         self.model.load_state_dict({**kept, **self.mean})
         self.model.eval()
-        share = self.validation[self.fabric.global_rank :: self.fabric.world_size]
+        names = self.task.held_out
+        share = range(self.fabric.global_rank, len(names), self.fabric.world_size)
         try:
-            rows = {case.name: self._validate_one(case) for case in share}
+            rows = {names[case]: self.task.score(self._forward, case) for case in share}
         finally:
             self.model.load_state_dict(kept)
             self.model.train()
         rows = self._of_all_processes(rows)
-        return ScoreTable({case.name: rows[case.name] for case in self.validation}, self.plan.names)
+        return self.task.table({name: rows[name] for name in names})
 
     def save(self) -> None:
         """Write what is needed to go on."""
@@ -205,14 +226,14 @@ class Trainer:
             raise
 
     def _validate_if_due(self) -> None:
-        if self.validation and self._due(self.recipe.validate_every) and self.validated != self.step:
-            dice_now = self._validate_and_keep_the_best().casewise
+        if self.task.held_out and self._due(self.recipe.validate_every) and self.validated != self.step:
+            table = self._validate_and_keep_the_best()
             self.validated = self.step
-            self._log(dice=dice_now)
+            self._log(**self._column(table))
 
     def _validate_and_keep_the_best(self) -> ScoreTable:
         table = self.validate()
-        if table.casewise > self.best:
+        if self.best is None or self.task.better(table.casewise, self.best):
             self.best = table.casewise
             if self.fabric.is_global_zero:
                 self.run.save_weights(self.mean or self._weights(), self.run.best_file)
@@ -226,43 +247,33 @@ class Trainer:
         torch.distributed.all_gather_object(shares, rows)
         return {name: row for share in shares for name, row in share.items()}
 
-    def _batches(self, until: int | None = None) -> Iterator[list[tuple[Tensor, Tensor]]]:
-        """For each step its batches, as many as are accumulated; each device takes its own patches."""
+    def _batches(self, until: int | None = None) -> Iterator[list[Any]]:
+        """For each step its batches, as many as are accumulated; each device takes its own examples."""
         recipe, world, rank = self.recipe, self.fabric.world_size, self.fabric.global_rank
         last = (until or recipe.steps) * recipe.accumulate
-        low, high = self.plan.preparation.range
-        patches = Patches(
-            self.training,
-            recipe.window,
-            air=low,
-            foreground=recipe.foreground,
-            length=last * recipe.batch * world,
-            seed=recipe.seed,
-            augmentation=CTAugmentation(low, high),
-        )
         numbers = [
             (loop * world + rank) * recipe.batch + index
             for loop in range(self.step * recipe.accumulate, last)
             for index in range(recipe.batch)
         ]
-        loader = DataLoader(patches, recipe.batch, sampler=numbers, num_workers=self.workers)
-        gathered: list[tuple[Tensor, Tensor]] = []
+        examples = self.task.examples(last * recipe.batch * world)
+        loader = DataLoader(examples, recipe.batch, sampler=numbers, num_workers=self.workers)
+        gathered: list[Any] = []
         for batch in loader:
             gathered.append(batch)
             if len(gathered) == recipe.accumulate:
                 yield gathered
                 gathered = []
 
-    def _step(self, batches: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def _step(self, batches: Sequence[Any]) -> None:
         recipe = self.recipe
         rate = learning_rate(self.step, peak=recipe.learning_rate, warm_up=recipe.warm_up, steps=recipe.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         total = 0.0
-        for index, (image, labels) in enumerate(batches):
-            image, labels = self.fabric.to_device((image, labels))
+        for index, batch in enumerate(batches):
             with self.fabric.no_backward_sync(self.model, enabled=index < len(batches) - 1):  # pyright: ignore[reportArgumentType]
-                loss = deeply_supervised(self.model(image), labels) / len(batches)
+                loss = self.task.loss(self.model, self.fabric.to_device(batch)) / len(batches)
                 self.fabric.backward(loss)
             total += float(loss.detach())
         total = float(self.fabric.all_reduce(torch.tensor(total, device=self.fabric.device), reduce_op="mean"))  # pyright: ignore[reportArgumentType]
@@ -300,21 +311,12 @@ class Trainer:
     def _weights(self) -> dict[str, Tensor]:
         return self.model.state_dict()
 
-    def _validate_one(self, case: PreparedCase) -> dict[int, float]:
-        tiling = Tiling(window=self.plan.window, overlap=0.25)
-        precision = cast("Precision", self.recipe.precision)
+    def _forward(self, *inputs: Tensor) -> Tensor:
+        with arithmetic(self.fabric.device, cast("Precision", self.recipe.precision)):
+            return self.model(*(one.to(self.fabric.device) for one in inputs))
 
-        def logits(window: Tensor) -> Tensor:
-            with arithmetic(self.fabric.device, precision):
-                return self.model(window.to(self.fabric.device))
-
-        labels = label_volume(case.image, logits, tiling, air=self.plan.preparation.range[0])
-        truth = Volume(case.labels.numpy(), np.diag((*self.plan.preparation.spacing_mm, 1.0)))
-        names = self.plan.names
-        scores = evaluate_pair(
-            replace(truth, array=labels), truth, names, regions=self.plan.regions, ignored=len(names)
-        )
-        return {index: one.dice for index, one in scores.items()}
+    def _column(self, table: ScoreTable) -> dict[str, float]:
+        return {self.run.plan.score: table.casewise}
 
 
 def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,13 @@ atexit.register(_GRAPHS.cleanup)
 # Without a GPU Triton's kernels are interpreted, which Triton must know before anything imports it.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+
+# Beside other workers of pytest-xdist each takes its share of the cores, and Ctrl-C is what it is elsewhere.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    _SHARE = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    os.environ["OMP_NUM_THREADS"] = str(_SHARE)
+    torch.set_num_threads(_SHARE)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 

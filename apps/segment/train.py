@@ -15,6 +15,7 @@ from ...pipelines.plan import Network, Recipe
 from ...pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
 from ...pipelines.run import Run
 from ...pipelines.scores import ScoreTable
+from ...pipelines.segmenting import Segmenting
 from ...pipelines.splits import Fold, Split, read_split
 from ...pipelines.training import CALIBRATION, Trainer
 from ..console import bar, mute, note, result
@@ -135,7 +136,8 @@ class Train:
         strategy = "ddp" if self.devices > 1 else "auto"
         fabric = Fabric(accelerator=device.type, devices=self.devices, strategy=strategy, precision=recipe.precision)
         with launched(fabric), bar("training") as progress:
-            trainer = Trainer(run, prepared.training, prepared.validation, progress, fabric, self.workers)
+            task = Segmenting(run.plan, prepared.training, prepared.validation)
+            trainer = Trainer(run, task, progress, fabric, self.workers)
             scores = train(trainer, minutes=self.minutes, resume=self.resume)
         if scores is not None:
             result(metric_table(scores))

@@ -12,6 +12,7 @@ from fredholm.pipelines.devices import launched
 from fredholm.pipelines.plan import Network, Plan, Preparation, Recipe
 from fredholm.pipelines.run import Run
 from fredholm.pipelines.sampling import PreparedCase
+from fredholm.pipelines.segmenting import Segmenting
 from fredholm.pipelines.training import Trainer
 from lightning_fabric import Fabric
 from torch import nn
@@ -53,7 +54,8 @@ def main(folder: Path, devices: int, batch: int) -> None:
     fabric = Fabric(accelerator="cpu", devices=devices, strategy="ddp" if devices > 1 else "auto")
     run = Run.create(folder, plan) if fabric.global_rank == 0 else Run(folder, plan)
     with launched(fabric):
-        Trainer(run, [case(0), case(1)], [case(number) for number in range(2, 5)], Silent(), fabric).fit()
+        task = Segmenting(plan, [case(0), case(1)], [case(number) for number in range(2, 5)])
+        Trainer(run, task, Silent(), fabric).fit()
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def test_an_unknown_key_is_named_with_the_known_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("record", "words"),
-    [("recipe", "known are window, steps"), ("network", "known are stages"), ("preparation", "known are spacing_mm")],
+    [("recipe", "known are steps, minutes"), ("network", "known are stages"), ("preparation", "known are spacing_mm")],
 )
 def test_an_unknown_key_of_a_record_is_named_with_its_record(tmp_path: Path, record: str, words: str) -> None:
     content = content_of(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from fredholm.pipelines.plan import Network, Plan, Preparation
-from fredholm.pipelines.run import COLUMNS, Run
+from fredholm.pipelines.run import Run
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -259,7 +259,7 @@ def test_the_log_comes_back(run: Run) -> None:
     for row in rows:
         run.log(row)
     assert run.read_log() == rows
-    assert run.log_file.read_text().splitlines()[0] == ",".join(COLUMNS)
+    assert run.log_file.read_text().splitlines()[0] == ",".join(run.columns)
 
 
 def test_a_score_that_is_no_number_is_logged_all_the_same(run: Run) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from fredholm.backbones import ImplicitKernel
-from fredholm.pipelines import training
+from fredholm.pipelines import segmenting, training
 from fredholm.pipelines.plan import Network, Plan, Preparation, Recipe
 from fredholm.pipelines.run import Run
 from fredholm.pipelines.sampling import PreparedCase
 from fredholm.pipelines.scores import dice
+from fredholm.pipelines.segmenting import Segmenting
 from fredholm.pipelines.sliding import Tiling, label_volume
 from fredholm.pipelines.training import CALIBRATION, Trainer
 from lightning_fabric import Fabric
@@ -39,6 +40,13 @@ class Watcher:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+
+class Interrupted(Segmenting):
+    """Somebody presses Ctrl-C whenever it is validated."""
+
+    def score(self, forward: object, case: int) -> dict[int, float]:
+        raise KeyboardInterrupt
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +101,7 @@ def trainer(
     fabric = Fabric(accelerator="cpu", devices=1, precision=recipe.precision)
     cases = [case(number, side) for number in range(3)]
     held_out = [case(9 + number, side) for number in range(validation)]
-    return Trainer(run, cases, held_out, watcher or Watcher(), fabric, workers)
+    return Trainer(run, Segmenting(run.plan, cases, held_out), watcher or Watcher(), fabric, workers)
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
@@ -228,11 +236,7 @@ def test_a_stop_during_validation_goes_on_as_if_it_never_had(tmp_path: Path, mon
     trainer(tmp_path / "whole", recipe).fit()
     stopping = trainer(tmp_path / "halves", recipe)
     before = {}
-
-    def stop(_: PreparedCase) -> dict[int, float]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(stopping, "_validate_one", stop)
+    stopping.task = Interrupted(**vars(stopping.task))
     monkeypatch.setattr(stopping.progress, "step", lambda *_: before.update(clone(stopping.model)))
     stopping.run = stopping.run.replan(plan(replace(recipe, validate_every=6)))
     with pytest.raises(KeyboardInterrupt):
@@ -243,28 +247,20 @@ def test_a_stop_during_validation_goes_on_as_if_it_never_had(tmp_path: Path, mon
 
 
 @pytest.mark.usefixtures("small")
-def test_a_stop_during_the_last_validation_loses_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_during_the_last_validation_loses_no_step(tmp_path: Path) -> None:
     stopping = trainer(tmp_path / "run")
-
-    def stop(_: PreparedCase) -> dict[int, float]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(stopping, "_validate_one", stop)
+    stopping.task = Interrupted(**vars(stopping.task))
     with pytest.raises(KeyboardInterrupt):
         stopping.fit()
     assert Run.open(tmp_path / "run").load_state()["step"] == RECIPE.steps
 
 
 @pytest.mark.usefixtures("small")
-def test_a_validation_that_was_stopped_is_made_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_validation_that_was_stopped_is_made_after_all(tmp_path: Path) -> None:
     recipe = replace(RECIPE, validate_every=6, ema=0.0)
     trainer(tmp_path / "whole", recipe).fit()
     stopping = trainer(tmp_path / "halves", recipe)
-
-    def stop(_: PreparedCase) -> dict[int, float]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(stopping, "_validate_one", stop)
+    stopping.task = Interrupted(**vars(stopping.task))
     with pytest.raises(KeyboardInterrupt):
         stopping.fit()
     resumed(tmp_path / "halves", recipe).fit()
@@ -295,7 +291,7 @@ def test_a_loss_that_is_no_number_names_the_step_and_leaves_the_last_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float
 ) -> None:
     calls = []
-    supervised = training.deeply_supervised
+    supervised = segmenting.deeply_supervised
 
     def broken(outputs: Tensor, labels: Tensor) -> Tensor:
         calls.append(1)
@@ -303,7 +299,7 @@ def test_a_loss_that_is_no_number_names_the_step_and_leaves_the_last_state(
 
     recipe = replace(RECIPE, save_every=4)
     trainer(tmp_path / "whole", recipe).fit()
-    monkeypatch.setattr(training, "deeply_supervised", broken)
+    monkeypatch.setattr(segmenting, "deeply_supervised", broken)
     with pytest.raises(FloatingPointError, match=f"the loss is {value} at step 7: try a lower --learning-rate"):
         trainer(tmp_path / "run", recipe).fit()
     assert Run.open(tmp_path / "run").load_state()["step"] == 4
@@ -325,13 +321,13 @@ def test_accumulation_makes_one_optimiser_step_of_two_patches(tmp_path: Path, mo
         "plain": replace(RECIPE, batch=1, accumulate=1, steps=12),
     }.items():
         taught = trainer(tmp_path / name, recipe)
-        losses, steps, supervised, step = [], [], training.deeply_supervised, taught.optimizer.step
+        losses, steps, supervised, step = [], [], segmenting.deeply_supervised, taught.optimizer.step
         monkeypatch.setattr(
-            training, "deeply_supervised", lambda *args, f=supervised, kept=losses: (kept.append(1), f(*args))[1]
+            segmenting, "deeply_supervised", lambda *args, f=supervised, kept=losses: (kept.append(1), f(*args))[1]
         )
         taught.optimizer.step = lambda *args, f=step, kept=steps, **more: (kept.append(1), f(*args, **more))
         taught.fit()
-        monkeypatch.setattr(training, "deeply_supervised", supervised)
+        monkeypatch.setattr(segmenting, "deeply_supervised", supervised)
         counts[name] = (len(losses), len(steps))
     assert counts == {"one": (12, 6), "other": (6, 6), "plain": (12, 12)}
     # the mean of two patches, one after the other or both at once
