@@ -2,16 +2,16 @@
 
 import threading
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
-from ...pipelines.dicom import find_series, read_series
+import numpy as np
+
+from ...pipelines.dicom import find_series
 from ...pipelines.dicom.derived import Algorithm
-from ...pipelines.dicom.frames import to_frames
-from ...pipelines.dicom.segmentation import write_segmentation
-from ...pipelines.dicom.source import source_headers
+from ...pipelines.dicom.labelled import label_series
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
+from ...pipelines.volume import Volume
 from .faults import StoppedError
 
 
@@ -27,7 +27,7 @@ class Labeller:
     def __init__(self, run: Path, device: str, stop: threading.Event) -> None:
         opened = Run.open(run)
         self.predictor = Predictor.of(opened, device=device)
-        self.algorithm = Algorithm(run.resolve().name, version("fredholm"))
+        self.algorithm = Algorithm.of(run)
         self.stop = stop
 
     def check(self, folder: Path) -> None:
@@ -45,12 +45,12 @@ class Labeller:
             SeriesError: The series cannot be read.
             StoppedError: The gateway stops.
         """
-        series = find_series(folder).only()
-        labels = self.predictor.label(read_series(series), self._tick)
-        source, path = source_headers(series), out / "segmentation.dcm"
-        frames = to_frames(labels, series, source)
-        write_segmentation(path, source, frames, self.predictor.plan.names, self.algorithm)
+        series, path = find_series(folder).only(), out / "segmentation.dcm"
+        label_series(series, self._label, self.predictor.plan.names, self.algorithm).write_segmentation(path)
         return [path]
+
+    def _label(self, volume: Volume) -> np.ndarray:
+        return self.predictor.label(volume, self._tick)
 
     def _tick(self) -> None:
         if self.stop.is_set():

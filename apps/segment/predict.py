@@ -1,20 +1,23 @@
 """`fredholm segment predict`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import tyro
 
 from ...pipelines.devices import Precision
-from ...pipelines.images import SUFFIXES, check_target, images_in, read_volume, stem, write_labels
+from ...pipelines.images import stem
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
 from ...pipelines.statistics import StatisticsTable
+from ...pipelines.volume import Volume
 from ..console import bar, note, result
 from ..viewer import LabelledScan, write_preview, write_views
+from .scans import DicomOptions, Scan, scans_in
 
 Extra = Callable[[Path, LabelledScan], object]  # writes beside the label map at this path
 
@@ -24,15 +27,16 @@ class Predict:
     """Label CT volumes with a trained network.
 
     Give one scan and the file to write, or a folder of scans and a folder for the label maps; the network is loaded
-    once. A label map has the grid, the axis order and the header of its scan.
+    once. A label map has the grid, the axis order and the header of its scan. Of a folder of DICOM files every CT
+    series is labelled, or none but that of --series.
 
     Example: fredholm segment predict -i ct.nii.gz -o labels.nii.gz --run RUN
     """
 
     input: Annotated[Path, tyro.conf.arg(aliases=("-i",))]
-    """A NIfTI, NRRD or MetaImage file, or a folder of them."""
+    """A NIfTI, NRRD or MetaImage file, or a folder of them, or of DICOM files."""
 
-    output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
+    out: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
     """File to write, or folder if the input is one."""
 
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
@@ -65,13 +69,13 @@ class Predict:
     device: str = "auto"
     """auto, cpu, cuda."""
 
+    dicom: DicomOptions = field(default_factory=DicomOptions)
+
     def run(self) -> None:
         """Label every scan; a failed one is told, and the others are done all the same."""
-        jobs = list(_jobs(self.input, self.output))
-        for _, labels in jobs:
-            check_target(labels)
         run = Run.open(self.run_folder)
-        extras = self._extras([labels for _, labels in jobs], run.plan.names)
+        scans = scans_in(self.input, self.out, run, self.assume, self.dicom)
+        extras = self._extras([scan.targets[0] for scan in scans], run.plan.names)
         file = run.best_file if self.weights == "best" else run.weights_file
         predictor = Predictor.of(run, weights=file, device=self.device, precision=self.precision, overlap=self.overlap)
         for remark in run.plan.notes:
@@ -79,17 +83,16 @@ class Predict:
         if self.compile:
             predictor.compile()
         failed = 0
-        for scan, labels in jobs:
+        for scan in scans:
             try:
-                self._one(predictor, scan, labels, extras)
-                result(str(labels))
+                self._one(predictor, scan, extras)
             except (OSError, ValueError) as error:
-                if len(jobs) == 1:
+                if len(scans) == 1:
                     raise
                 failed += 1
                 note(f"fredholm: {scan.name}: {error}")
         if failed:
-            raise ValueError(f"{failed} of {len(jobs)} scans failed, the others are in {self.output}")
+            raise ValueError(f"{failed} of {len(scans)} scans failed, the others are in {self.out}")
 
     def _extras(self, targets: Sequence[Path], names: Mapping[int, str]) -> list[Extra]:
         """What else is written for each case; a mistake that would spoil it is told before the work."""
@@ -99,7 +102,7 @@ class Predict:
         if self.preview:
             extras.append(lambda labels, case: write_preview(labels.with_name(f"{stem(labels)}.png"), case))
         if self.statistics:
-            folder, several = targets[0].parent, self.input.is_dir()
+            folder, several = targets[0].parent, self.input.is_dir() and self.out.is_dir()
             name = "statistics" if several else f"{stem(targets[0])}_statistics"
             table = StatisticsTable(folder / name, names)
             extras.append(lambda labels, case: table.add(stem(labels), case.measured))
@@ -108,31 +111,14 @@ class Predict:
             raise ValueError(f"{times} scans are called {name}: what is written beside one would overwrite another's")
         return extras
 
-    def _one(self, predictor: Predictor, scan: Path, labels: Path, extras: Sequence[Extra]) -> None:
-        volume = read_volume(scan, assume=self.assume)
-        with bar(scan.name, predictor.windows(volume)) as progress:
-            array = predictor.label(volume, progress.tick)
-            write_labels(labels, array, like=volume)
-        case = LabelledScan(scan.name, volume, array, predictor.plan.names)
+    def _one(self, predictor: Predictor, scan: Scan, extras: Sequence[Extra]) -> None:
+        def label(volume: Volume) -> np.ndarray:
+            with bar(scan.name, predictor.windows(volume)) as progress:
+                return predictor.label(volume, progress.tick)
+
+        volume, labels = scan.write(label)
+        case = LabelledScan(scan.name, volume, labels, predictor.plan.names)
         for extra in extras:
-            extra(labels, case)
-
-
-def _jobs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
-    """Scans and the files for their label maps."""
-    if source.is_dir():
-        scans = images_in(source)
-        if not scans:
-            raise FileNotFoundError(f"no image ({', '.join(SUFFIXES)}) in {source}")
-        if target.resolve() == source.resolve():
-            raise ValueError(f"the label maps would overwrite the scans: give another -o than {target}")
-        target.mkdir(parents=True, exist_ok=True)
-        yield from ((scan, target / scan.name) for scan in scans)
-        return
-    if not source.exists():
-        raise FileNotFoundError(f"no such file: {source}")
-    if target.is_dir():
-        target = target / source.name
-    if target.resolve() == source.resolve():
-        raise ValueError(f"the label map would overwrite the scan: give another -o than {target}")
-    yield source, target
+            extra(scan.targets[0], case)
+        for path in scan.targets:
+            result(str(path))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,11 @@ class Algorithm:
 
     name: str
     version: str
+
+    @classmethod
+    def of(cls, run: Path) -> "Algorithm":
+        """That of a run, named like its folder, in this package's version."""
+        return cls(run.resolve().name, version("fredholm"))
 
 
 @contextmanager

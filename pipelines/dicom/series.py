@@ -133,6 +133,23 @@ class Findings:
     candidates: tuple[Candidate, ...]
     passed_over: tuple[PassedOver, ...]
 
+    def meant(self, name: str | None = None) -> list[Candidate]:
+        """Those that can be meant, readable or not: all but bystanders, or these where there is nothing else.
+
+        Args:
+            name: A series UID or a candidate's name; any if None.
+
+        Raises:
+            SeriesError: There is none.
+        """
+        asked = [one for one in self.candidates if name in (None, one.uid, one.name)]
+        if not asked:
+            damaged = [f"{one.path.name}: {one.reason}" for one in self.passed_over if one.damaged]
+            what = "no DICOM object" if name is None else f"no series {name}"
+            told = f"; {len(damaged)} damaged, the first {damaged[0]}" if damaged else ""
+            raise SeriesError(Code.NO_SERIES, f"{what} among the files{told}")
+        return [one for one in asked if not one.is_bystander] or asked
+
     def only(self, name: str | None = None) -> Series:
         """The one series that can be meant.
 
@@ -144,13 +161,7 @@ class Findings:
         Raises:
             SeriesError: There is none or more than one, or the one that is meant cannot be read.
         """
-        asked = [one for one in self.candidates if name in (None, one.uid, one.name)]
-        if not asked:
-            damaged = [f"{one.path.name}: {one.reason}" for one in self.passed_over if one.damaged]
-            what = "no DICOM object" if name is None else f"no series {name}"
-            told = f"; {len(damaged)} damaged, the first {damaged[0]}" if damaged else ""
-            raise SeriesError(Code.NO_SERIES, f"{what} among the files{told}")
-        meant = [one for one in asked if not one.is_bystander] or asked
+        meant = self.meant(name)
         refusal = next((one.refusal for one in meant if one.refusal), None)
         if refusal:
             raise refusal
