@@ -124,8 +124,9 @@ def _head(data: bytes | memoryview, syntax: UID) -> Dataset:
 
 
 def _word(head: Dataset, tag: int) -> str:
-    """A UID as it stands there, without pydicom's conversion, which warns with the value in its words."""
-    value = head.get_item(tag).value if tag in head else b""
+    """A UID as it stands there, without pydicom's conversion, which warns with the value in its words or raises."""
+    element = head.get_item(tag, keep_deferred=True)  # else pydicom takes a value of None for one still to be read
+    value = element.value if element is not None else None
     if not isinstance(value, bytes | None):
         raise RefusedError(Reason.UNREADABLE)
     return (value or b"").decode("ascii", errors="replace").strip("\0 ")

@@ -89,6 +89,20 @@ def test_sequences_before_the_series_are_passed_over() -> None:
     assert arrival(dataset).series == uid(1)
 
 
+def without_value(tag: bytes) -> bytes:
+    """An object in which a UID is empty, and of a value representation that there is not."""
+    data = encoded(ct(1, 1))
+    at = data.index(tag + b"UI")
+    length = int.from_bytes(data[at + 6 : at + 8], "little")
+    return data[: at + 4] + b"U\0\0\0" + data[at + 8 + length :]
+
+
+def test_an_empty_uid_is_empty_whatever_its_representation() -> None:
+    assert refusal(data=without_value(b"\x20\0\x0e\0")) is Reason.NO_SERIES
+    data = without_value(b"\x08\0\x18\0")
+    assert Arrival.read(CTImageStorage, uid(1, 1), ExplicitVRLittleEndian, data).uid == uid(1, 1)
+
+
 def test_the_deflated_syntax_is_not_taken() -> None:
     assert not any(UID(syntax).is_deflated or not UID(syntax).is_little_endian for syntax in SYNTAXES)
 
