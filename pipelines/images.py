@@ -74,6 +74,16 @@ def images_in(folder: Path) -> list[Path]:
     return sorted(path for path in files if not path.name.startswith("."))
 
 
+def files_of(path: Path) -> list[Path]:
+    """The files that an image lies in: its own, and the one that its header names for the voxels, if there is one.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It has no header that could be read.
+    """
+    return itk.files_of(path) if path.name.lower().endswith(itk.SUFFIXES) else [path]
+
+
 def stem(path: Path) -> str:
     """A file's name without its ending."""
     return next((path.name[: -len(s)] for s in SUFFIXES if path.name.lower().endswith(s)), path.stem)

@@ -60,6 +60,16 @@ def write_labels(path: Path | str, labels: np.ndarray, like: Volume) -> None:
             _place(beside, header)
 
 
+def files_of(path: Path) -> list[Path]:
+    """The files that an image lies in; all of its folder where the header names a list or a pattern of files."""
+    header = Header.read(path, FORMATS[path.suffix.lower()])
+    named = header.format.detached(header.said)
+    if named is None:
+        return [path]
+    voxels = path.parent / named
+    return [path, voxels] if voxels.is_file() else [file for file in path.parent.iterdir() if file.is_file()]
+
+
 def _read(path: Path, assume: str | None) -> Stored:
     header = Header.read(path, FORMATS[path.suffix.lower()])
     image = _execute(path, header)
@@ -96,7 +106,7 @@ def _check_kind(shape: Sequence[int], kind: str, components: int, path: Path) ->
 
 def _check_length(header: Header, needed: int, path: Path) -> None:
     # before any memory is asked for: a damaged header may claim any size
-    if header.format.is_detached(header.said) or not header.format.is_raw(header.said):
+    if header.format.detached(header.said) or not header.format.is_raw(header.said):
         return
     if path.stat().st_size - header.length < needed:
         raise ValueError(f"{path} is truncated or damaged: its header speaks of {needed} bytes")

@@ -46,8 +46,8 @@ class HeaderFormat(Protocol):
         """What values are multiplied with, and what is then added."""
         ...
 
-    def is_detached(self, said: Mapping[str, str]) -> bool:
-        """Whether the voxels are in a file of their own."""
+    def detached(self, said: Mapping[str, str]) -> str | None:
+        """What names the file of the voxels, if they have one of their own."""
         ...
 
     def is_raw(self, said: Mapping[str, str]) -> bool:
@@ -91,9 +91,9 @@ class Nrrd:
         """There is none."""
         return 1.0, 0.0
 
-    def is_detached(self, said: Mapping[str, str]) -> bool:
+    def detached(self, said: Mapping[str, str]) -> str | None:
         """Where it names one."""
-        return "data file" in said or "datafile" in said
+        return said.get("data file", said.get("datafile"))
 
     def is_raw(self, said: Mapping[str, str]) -> bool:
         """Neither packed nor text."""
@@ -136,9 +136,9 @@ class MetaImage:
         slope, offset = (f"ElementToIntensityFunction{name}" for name in ("Slope", "Offset"))
         return float(said.get(slope, 1)), float(said.get(offset, 0))
 
-    def is_detached(self, said: Mapping[str, str]) -> bool:
+    def detached(self, said: Mapping[str, str]) -> str | None:
         """Unless they are local."""
-        return said["ElementDataFile"].upper() != "LOCAL"
+        return said["ElementDataFile"] if said["ElementDataFile"].upper() != "LOCAL" else None
 
     def is_raw(self, said: Mapping[str, str]) -> bool:
         """Neither packed nor text."""

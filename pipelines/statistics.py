@@ -105,6 +105,18 @@ class StatisticsTable:
         self.cases[case] = {
             name: _plain(label, measured.get(label, Measured())) for label, name in self.names.items() if label
         }
+        self._write()
+
+    def remove(self, case: str) -> None:
+        """Take a case out, if it is there.
+
+        Raises:
+            OSError: The files cannot be written.
+        """
+        if self.cases.pop(case, None) is not None:
+            self._write()
+
+    def _write(self) -> None:
         write_text(self.json, json.dumps(self.cases, indent=2, allow_nan=False) + "\n")
         write_text(self.csv, self._as_csv())
 

@@ -1,25 +1,24 @@
 """`fredholm segment predict`."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
 
 from ...pipelines.devices import Precision
 from ...pipelines.images import stem
+from ...pipelines.ledger import Ledger, fingerprint
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
-from ...pipelines.statistics import StatisticsTable
 from ...pipelines.volume import Volume
 from ..console import bar, note, result
-from ..viewer import LabelledScan, write_preview, write_views
+from ..viewer import LabelledScan
+from .beside import Beside, Preview, Statistics, Views
 from .scans import DicomOptions, Scan, scans_in
-
-Extra = Callable[[Path, LabelledScan], object]  # writes beside the label map at this path
 
 
 @dataclass
@@ -28,7 +27,8 @@ class Predict:
 
     Give one scan and the file to write, or a folder of scans and a folder for the label maps; the network is loaded
     once. A label map has the grid, the axis order and the header of its scan. Of a folder of DICOM files every CT
-    series is labelled, or none but that of --series.
+    series is labelled, or none but that of --series. A scan whose label map in the folder was made by the same weights,
+    plan and options from the same file is not labelled again; predictions.json there keeps the record.
 
     Example: fredholm segment predict -i ct.nii.gz -o labels.nii.gz --run RUN
     """
@@ -36,8 +36,8 @@ class Predict:
     input: Annotated[Path, tyro.conf.arg(aliases=("-i",))]
     """A NIfTI, NRRD or MetaImage file, or a folder of them, or of DICOM files."""
 
-    out: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
-    """File to write, or folder if the input is one."""
+    out: Annotated[str, tyro.conf.arg(aliases=("-o",), metavar="PATH")]
+    """File to write; or a folder, which is made if need be. A new one ends in / or has no ending."""
 
     run_folder: Annotated[Path, tyro.conf.arg(name="run")]
     """Folder of the run."""
@@ -66,6 +66,9 @@ class Predict:
     statistics: bool = False
     """Write volume, mean HU and whether it touches the border for each structure: statistics.csv and .json."""
 
+    overwrite: bool = False
+    """Label again what was done before."""
+
     device: str = "auto"
     """auto, cpu, cuda."""
 
@@ -75,50 +78,115 @@ class Predict:
         """Label every scan; a failed one is told, and the others are done all the same."""
         run = Run.open(self.run_folder)
         scans = scans_in(self.input, self.out, run, self.assume, self.dicom)
-        extras = self._extras([scan.targets[0] for scan in scans], run.plan.names)
+        beside = self._beside([scan.targets[0] for scan in scans], run.plan.names)
         file = run.best_file if self.weights == "best" else run.weights_file
         predictor = Predictor.of(run, weights=file, device=self.device, precision=self.precision, overlap=self.overlap)
         for remark in run.plan.notes:
             note(f"note: {remark}")
         if self.compile:
             predictor.compile()
+        work = Work(predictor, beside, self._ledger(), self._made_with(run, file, predictor, beside), self.overwrite)
         failed = 0
         for scan in scans:
             try:
-                self._one(predictor, scan, extras)
+                work.do(scan)
             except (OSError, ValueError) as error:
                 if len(scans) == 1:
                     raise
                 failed += 1
                 note(f"fredholm: {scan.name}: {error}")
+        if work.skipped:
+            note(f"note: {work.skipped} of {len(scans)} scans were done before; --overwrite does them again")
         if failed:
             raise ValueError(f"{failed} of {len(scans)} scans failed, the others are in {self.out}")
 
-    def _extras(self, targets: Sequence[Path], names: Mapping[int, str]) -> list[Extra]:
+    def _beside(self, targets: Sequence[Path], names: Mapping[int, str]) -> list[Beside]:
         """What else is written for each case; a mistake that would spoil it is told before the work."""
-        extras: list[Extra] = []
+        beside: list[Beside] = []
         if self.view:
-            extras.append(lambda labels, case: write_views(labels.parent, stem(labels), case))
+            beside.append(Views())
         if self.preview:
-            extras.append(lambda labels, case: write_preview(labels.with_name(f"{stem(labels)}.png"), case))
+            beside.append(Preview())
         if self.statistics:
-            folder, several = targets[0].parent, self.input.is_dir() and self.out.is_dir()
-            name = "statistics" if several else f"{stem(targets[0])}_statistics"
-            table = StatisticsTable(folder / name, names)
-            extras.append(lambda labels, case: table.add(stem(labels), case.measured))
+            folder, several = targets[0].parent, self.input.is_dir() and Path(self.out).is_dir()
+            beside.append(Statistics(folder / ("statistics" if several else f"{stem(targets[0])}_statistics"), names))
         name, times = Counter(map(stem, targets)).most_common(1)[0]
-        if extras and times > 1:
+        if beside and times > 1:
             raise ValueError(f"{times} scans are called {name}: what is written beside one would overwrite another's")
-        return extras
+        return beside
 
-    def _one(self, predictor: Predictor, scan: Scan, extras: Sequence[Extra]) -> None:
-        def label(volume: Volume) -> np.ndarray:
-            with bar(scan.name, predictor.windows(volume)) as progress:
-                return predictor.label(volume, progress.tick)
+    def _ledger(self) -> Ledger | None:
+        """The record of the folder; a single file that was named is written whenever it is asked for."""
+        return Ledger(Path(self.out)) if Path(self.out).is_dir() else None
 
-        volume, labels = scan.write(label)
-        case = LabelledScan(scan.name, volume, labels, predictor.plan.names)
-        for extra in extras:
-            extra(scan.targets[0], case)
+    def _made_with(self, run: Run, weights: Path, predictor: Predictor, beside: Sequence[Beside]) -> dict[str, Any]:
+        """All that a label map and what lies beside it depend on, but for the scan."""
+        return {
+            "plan": fingerprint([run.folder / "plan.yaml"]),
+            "weights": fingerprint([weights]),
+            "overlap": predictor.overlap,
+            "precision": predictor.precision,
+            "assume": self.assume,
+            "segmentation": self.dicom.segmentation,
+            "beside": [one.name for one in beside],
+        }
+
+
+@dataclass
+class Work:
+    """Labels scan after scan.
+
+    Args:
+        predictor: The network.
+        beside: What is written beside each label map.
+        ledger: What was done before, if it is written down.
+        made_with: What the ledger says of a label map, beside its scan.
+        overwrite: Whether to do again what was done.
+    """
+
+    predictor: Predictor
+    beside: Sequence[Beside]
+    ledger: Ledger | None
+    made_with: Mapping[str, Any]
+    overwrite: bool
+    skipped: int = 0
+
+    def do(self, scan: Scan) -> None:
+        """Label a scan unless that was done; if that fails, an earlier label map is not left in its place."""
+        try:
+            if self.ledger is None:
+                self._label(scan)
+            else:
+                self._label_once(scan, self.ledger)
+        except (OSError, ValueError):
+            self._discard(scan)
+            raise
         for path in scan.targets:
             result(str(path))
+
+    def _label_once(self, scan: Scan, ledger: Ledger) -> None:
+        entry = {"scan": fingerprint(scan.sources), **self.made_with}
+        if ledger.has(scan.targets, entry) and not self.overwrite:
+            self.skipped += 1
+            return
+        ledger.strike(scan.targets)
+        self._label(scan)
+        ledger.enter(scan.targets, entry)
+
+    def _label(self, scan: Scan) -> None:
+        def label(volume: Volume) -> np.ndarray:
+            with bar(scan.name, self.predictor.windows(volume)) as progress:
+                return self.predictor.label(volume, progress.tick)
+
+        volume, labels = scan.write(label)
+        case = LabelledScan(scan.name, volume, labels, self.predictor.plan.names)
+        for one in self.beside:
+            one.write(scan.targets[0], case)
+
+    def _discard(self, scan: Scan) -> None:
+        for path in scan.targets:
+            path.unlink(missing_ok=True)
+        for one in self.beside:
+            one.remove(scan.targets[0])
+        if self.ledger is not None:
+            self.ledger.strike(scan.targets)

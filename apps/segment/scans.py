@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...pipelines.images import check_target, images_in, read_volume, write_labels
+from ...pipelines.images import check_target, files_of, images_in, read_volume, write_labels
 from ...pipelines.run import Run
 from ...pipelines.volume import Volume
 from ..extras import extra
@@ -22,6 +22,11 @@ class Scan(Protocol):
     @property
     def name(self) -> str:
         """As messages and pages call it."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[Path]:
+        """The files that it is read from."""
         ...
 
     @property
@@ -63,6 +68,11 @@ class ImageScan:
         return self.path.name
 
     @property
+    def sources(self) -> Sequence[Path]:
+        """Its file, and that of its voxels if they are apart."""
+        return files_of(self.path)
+
+    @property
     def targets(self) -> Sequence[Path]:
         """The label map."""
         return [self.target]
@@ -75,8 +85,16 @@ class ImageScan:
         return volume, labels
 
 
-def scans_in(source: Path, target: Path, run: Run, assume: str | None, dicom: DicomOptions) -> Sequence[Scan]:
-    """The scans at `source`, each with its place at or below `target`.
+def scans_in(source: Path, out: str, run: Run, assume: str | None, dicom: DicomOptions) -> Sequence[Scan]:
+    """The scans at `source`, each with its place.
+
+    Args:
+        source: An image, or a folder of images or of DICOM files.
+        out: The file for the labels; or the folder for them, which is made if need be: one that is there, ends in a
+            slash or has no ending.
+        run: What labels them.
+        assume: Axis order of images that do not state theirs.
+        dicom: What can be chosen for DICOM series.
 
     Raises:
         OSError: There is none, or no place for one.
@@ -85,17 +103,18 @@ def scans_in(source: Path, target: Path, run: Run, assume: str | None, dicom: Di
     if source.is_dir() and not images_in(source):
         with extra("scanner"):
             from .series import series_in
-        return series_in(source, target, run, dicom)
+        return series_in(source, Path(out), run, dicom)
     if dicom != DicomOptions():
         raise ValueError(f"{source}: is or holds images; --series, --output and --segmentation are for DICOM series")
-    scans = [ImageScan(scan, labels, assume) for scan, labels in _pairs(source, target)]
+    scans = [ImageScan(scan, labels, assume) for scan, labels in _pairs(source, out)]
     for scan in scans:
         check_target(scan.target)
     return scans
 
 
-def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
+def _pairs(source: Path, out: str) -> Iterator[tuple[Path, Path]]:
     """Images and the files for their label maps."""
+    target = Path(out)
     if source.is_dir():
         if target.resolve() == source.resolve():
             raise ValueError(f"the label maps would overwrite the scans: give another -o than {target}")
@@ -104,6 +123,8 @@ def _pairs(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
         return
     if not source.exists():
         raise FileNotFoundError(f"no such file: {source}")
+    if not target.exists() and (out.endswith("/") or not target.suffix):
+        target.mkdir(parents=True)
     if target.is_dir():
         target = target / source.name
     if target.resolve() == source.resolve():

@@ -35,6 +35,11 @@ class SeriesScan:
         """Its UID, or that it has none; never the patient's."""
         return self.candidate.name or "series without UID"
 
+    @property
+    def sources(self) -> Sequence[Path]:
+        """Its files."""
+        return list(dict.fromkeys(instance.path for instance in self.candidate.instances))
+
     def write(self, label: Label) -> tuple[Volume, np.ndarray]:
         """Write what was asked for, or raise the reason for which the series cannot be read."""
         if self.candidate.series is None:

@@ -7,6 +7,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from fredholm.apps.cli import main
+from fredholm.pipelines.ledger import NAME
 from fredholm.pipelines.nifti import write_labels, write_volume
 from fredholm.pipelines.plan import Network, Plan, Preparation
 from fredholm.pipelines.volume import Volume
@@ -69,7 +70,8 @@ def says(capsys: pytest.CaptureFixture[str], *words: str, code: int, expected: i
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    """What lies in a folder, but for the record of what was made there."""
+    return sorted(path.name for path in folder.iterdir() if path.name != NAME)
 
 
 def predict(source: Path, target: Path, run: Path, *options: object) -> int:
