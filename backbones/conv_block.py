@@ -67,9 +67,7 @@ def _layout(axes: int) -> torch.memory_format:
 
 def _with_zero_channel(x: Tensor) -> Tensor:
     """One channel has no layout of its own, and convolution would answer in channels-first; two have one."""
-    wider = x.new_zeros(x.shape[0], *x.shape[2:], 2)
-    wider[..., 0] = x[:, 0]
-    return wider.movedim(-1, 1)
+    return F.pad(x.movedim(1, -1), (0, 1)).movedim(-1, 1)
 
 
 class ResidualConvolution(nn.Module):

@@ -173,7 +173,8 @@ class HyenaND(nn.Module):
         """The long convolution. For gradients a large kernel, eight times the grid, is made again and not kept."""
         if torch.is_grad_enabled() and 4 * u.shape[1] * math.prod(self._taps(u.shape[2:])) > LARGE_KERNEL_BYTES:
             return checkpoint(self._convolve, u, condition, use_reentrant=False, preserve_rng_state=False)
-        if not torch.is_grad_enabled() and condition is None and u.dtype != torch.float64:
+        static = condition is None and u.dtype != torch.float64
+        if static and not torch.is_grad_enabled() and not torch.compiler.is_exporting():
             return fftconv(u, self._keep(u.shape[2:]), boundary=self.boundary, shortcut=self.shortcut)
         return self._convolve(u, condition)
 
@@ -185,7 +186,10 @@ class HyenaND(nn.Module):
         return [self.extent(n, boundary) for n, boundary in zip(grid, self.boundary, strict=True)]
 
     def _keep(self, grid: Sequence[int]) -> Spectrum:
-        """The static kernel's spectrum, kept from one input to the next until the weights or the grid change."""
+        """The static kernel's spectrum, kept from one input to the next until the weights or the grid change.
+
+        An exported program keeps nothing: it makes the kernel in every run, unless its runtime folds constants.
+        """
         weights = torch.cat([weight.detach().flatten() for weight in self.kernel.parameters()])
         kept = self._kept
         if kept is None or kept[1].grid != tuple(grid) or not _same(kept[0], weights):

@@ -1,6 +1,7 @@
 """Functions on tensors: the operators' inner loops, one room for each."""
 
 from .anchor_mix import anchor_measure, anchor_mix
+from .decompositions import decompositions
 from .fftconv import Boundary, Spectrum, fftconv, spectrum
 from .gate import gate
 from .host_memory import reuse_host_memory
@@ -38,6 +39,7 @@ __all__ = [
     "Spectrum",
     "anchor_measure",
     "anchor_mix",
+    "decompositions",
     "draw_by_score",
     "draw_near",
     "draw_uniform",

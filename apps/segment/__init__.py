@@ -1,4 +1,4 @@
-"""`fredholm segment`: check, train, predict, evaluate."""
+"""`fredholm segment`: check, train, predict, evaluate, export."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -7,6 +7,7 @@ import tyro
 
 from .check import CheckData
 from .evaluate import Evaluate
+from .export import Export
 from .predict import Predict
 from .train import Train
 
@@ -15,12 +16,13 @@ Commands = (
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
 )
 
 
 @dataclass
 class Segment:
-    """Label the organs of CT volumes: check, train, predict, evaluate."""
+    """Label the organs of CT volumes: check, train, predict, evaluate, export."""
 
     command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
 
