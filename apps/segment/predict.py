@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from ...pipelines.devices import Precision
+from ...pipelines.devices import Precision, pick_device
+from ...pipelines.ensemble import load_together
 from ...pipelines.images import stem
 from ...pipelines.ledger import Ledger, fingerprint
+from ...pipelines.plan import Plan
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
 from ...pipelines.volume import Volume
@@ -39,8 +41,9 @@ class Predict:
     out: Annotated[str, tyro.conf.arg(aliases=("-o",), metavar="PATH")]
     """File to write; or a folder, which is made if need be. A new one ends in / or has no ending."""
 
-    run_folder: Annotated[Path, tyro.conf.arg(name="run")]
-    """Folder of the run."""
+    run_folders: Annotated[tuple[Path, ...], tyro.conf.arg(name="run", metavar="RUN [RUN ...]")]
+    """Folder of the run. The probabilities of several, as of all folds, are averaged; their plans agree in classes,
+    preparation, window and post-processing, and time grows with their number."""
 
     weights: Literal["last", "best"] = "last"
     """Those after the last step, or those of the best validation."""
@@ -76,16 +79,20 @@ class Predict:
 
     def run(self) -> None:
         """Label every scan; a failed one is told, and the others are done all the same."""
-        run = Run.open(self.run_folder)
+        runs = [Run.open(folder) for folder in self.run_folders]
+        if not runs:
+            raise ValueError("--run: the folder of a run is expected")
+        run = runs[0]
         scans = scans_in(self.input, self.out, run, self.assume, self.dicom)
         beside = self._beside([scan.targets[0] for scan in scans], run.plan.names)
-        file = run.best_file if self.weights == "best" else run.weights_file
-        predictor = Predictor.of(run, weights=file, device=self.device, precision=self.precision, overlap=self.overlap)
-        for remark in run.plan.notes:
+        files = [run.best_file if self.weights == "best" else run.weights_file for run in runs]
+        model = load_together(runs, files)
+        predictor = Predictor(run.plan, model, pick_device(self.device), self.precision, self.overlap)
+        for remark in dict.fromkeys(remark for run in runs for remark in run.plan.notes):
             note(f"note: {remark}")
         if self.compile:
             predictor.compile()
-        work = Work(predictor, beside, self._ledger(), self._made_with(run, file, predictor, beside), self.overwrite)
+        work = Work(predictor, beside, self._ledger(), self._made_with(runs, files, predictor, beside), self.overwrite)
         failed = 0
         for scan in scans:
             try:
@@ -119,11 +126,13 @@ class Predict:
         """The record of the folder; a single file that was named is written whenever it is asked for."""
         return Ledger(Path(self.out)) if Path(self.out).is_dir() else None
 
-    def _made_with(self, run: Run, weights: Path, predictor: Predictor, beside: Sequence[Beside]) -> dict[str, Any]:
+    def _made_with(
+        self, runs: Sequence[Run[Plan]], weights: Sequence[Path], predictor: Predictor, beside: Sequence[Beside]
+    ) -> dict[str, Any]:
         """All that a label map and what lies beside it depend on, but for the scan."""
         return {
-            "plan": fingerprint([run.folder / "plan.yaml"]),
-            "weights": fingerprint([weights]),
+            "plan": fingerprint(run.folder / "plan.yaml" for run in runs),
+            "weights": fingerprint(weights),
             "overlap": predictor.overlap,
             "precision": predictor.precision,
             "assume": self.assume,
