@@ -1,10 +1,15 @@
 """pynetdicom's server with bounds on what a peer can make it hold and on how long it can make it wait.
 
 As it comes, pynetdicom reads a PDU of any announced length and a data set of any length into memory, waits for the rest
-of either without end, and shakes hands for TLS in the thread that accepts everybody.
+of either without end, and shakes hands for TLS in the thread that accepts everybody. It also passes each object from
+one thread to another and its answer back, and both of them sleep between two looks: milliseconds for each object.
 """
 
+import contextlib
+import queue
+import select
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from functools import partial
@@ -13,12 +18,17 @@ from socketserver import TCPServer
 from pynetdicom import evt
 from pynetdicom.association import Association
 from pynetdicom.dimse import DIMSEServiceProvider
+from pynetdicom.dimse_primitives import C_STORE
+from pynetdicom.dul import DULServiceProvider
 from pynetdicom.pdu_primitives import P_DATA
+from pynetdicom.service_class import StorageServiceClass
+from pynetdicom.sop_class import uid_to_service_class
 from pynetdicom.transport import AssociationSocket, ThreadedAssociationServer
 
 PDU_BYTES = 128 << 10  # what we ask for; larger ones bring nothing
 LONGEST_PDU = 1 << 20  # what a request for an association may take
 LONGEST_COMMAND = 64 << 10
+WAIT_S = 0.005  # for a peer, before looking for something else to do
 INVALID_PDU = "Evt19"  # pynetdicom's event; it answers with an abort
 
 
@@ -83,6 +93,7 @@ class GuardedServer(ThreadedAssociationServer):
         assert stream is not None
         assert stream.socket is not None
         stream.recv = partial(_receive, stream, timeout_s=self.timeout_s)
+        association.dul._is_transport_event = partial(_wait_and_read, association.dul)
         self._connections.append((association, stream.socket))
 
 
@@ -107,17 +118,54 @@ def _receive(stream: AssociationSocket, nr_bytes: int, *, timeout_s: float) -> b
     return buffer[:got]
 
 
+def _wait_and_read(dul: DULServiceProvider) -> bool:
+    """Read a PDU if there is one, and be awake when it comes."""
+    stream = dul.socket
+    connection = stream.socket if stream is not None else None
+    if connection is not None and dul.event_queue.empty() and not _holds_data(connection):
+        with contextlib.suppress(OSError, ValueError):  # it is closed, as pynetdicom will find
+            select.select([connection], [], [], WAIT_S)
+    return DULServiceProvider._is_transport_event(dul)
+
+
+def _holds_data(connection: socket.socket) -> bool:
+    return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+
+
+class _Served(queue.Queue):
+    """Messages that wait for the association's thread; objects do not wait, but are taken at once by who brings them.
+
+    While one is being written nothing is read from its peer, so that a peer that does not wait for answers cannot fill
+    the memory with objects.
+    """
+
+    def __init__(self, association: Association) -> None:
+        super().__init__()
+        self.association = association
+
+    def put(self, item, block: bool = True, timeout: float | None = None) -> None:
+        context_id, message = item
+        context = self.association._accepted_cx.get(context_id)
+        if isinstance(message, C_STORE) and message.is_valid_request and context is not None:
+            service = uid_to_service_class(str(context.abstract_syntax))
+            if service is StorageServiceClass:  # else pynetdicom knows what to answer
+                service(self.association).SCP(message, context)
+                return
+        super().put(item, block, timeout)
+
+
 class _BoundedMessages(DIMSEServiceProvider):
-    """Puts messages together from their fragments, up to a length, and one at a time."""
+    """Puts messages together from their fragments, up to a length."""
 
     def __init__(self, association: Association, object_bytes: int) -> None:
         super().__init__(association)
+        self.msg_queue = _Served(association)
         self.most, self.command, self.data = object_bytes + 1, 0, 0
 
     def receive_primitive(self, primitive: P_DATA) -> None:
         """Take the next fragments; those beyond the limit are dropped as they come."""
         pieces = [[context, self._cut(value)] for context, value in primitive.presentation_data_value_list]
-        # A peer that does not wait for answers could fill the memory with objects that wait to be written.
+        # Nor are more messages than one put aside for a peer that does not wait for answers.
         if self.command > LONGEST_COMMAND or self.msg_queue.qsize() > 1:
             self.dul.event_queue.put(INVALID_PDU)
             return

@@ -8,6 +8,9 @@ from helpers.gateway import SECRETS, arrival, ct, encoded, uid
 from hypothesis import given
 from hypothesis import strategies as st
 from pydicom import Dataset
+from pydicom.dataset import FileMetaDataset
+from pydicom.filebase import DicomBytesIO
+from pydicom.filewriter import write_file_meta_info
 from pydicom.sequence import Sequence
 from pydicom.uid import UID, CTImageStorage, ExplicitVRLittleEndian, ImplicitVRLittleEndian, MRImageStorage
 
@@ -110,6 +113,19 @@ def test_the_deflated_syntax_is_not_taken() -> None:
 def test_the_preamble_is_always_the_same() -> None:
     assert arrival(ct(1, 1)).preamble() == arrival(ct(1, 1)).preamble()
     assert arrival(ct(1, 1)).preamble() != arrival(ct(1, 1), ImplicitVRLittleEndian).preamble()
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES[:3])
+@pytest.mark.parametrize("name", ["1.2.3", "1.2.34"])  # of odd and even length
+def test_the_preamble_is_as_pydicom_writes_it(name: str, syntax: str) -> None:
+    meta, file = FileMetaDataset(), DicomBytesIO()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = CTImageStorage, UID(name)
+    meta.TransferSyntaxUID = UID(syntax)
+    meta.ImplementationClassUID = UID("2.25.276641017483967719088366370479979929994")
+    meta.ImplementationVersionName = "FREDHOLM"
+    file.write(b"\0" * 128 + b"DICM")
+    write_file_meta_info(file, meta)
+    assert Arrival(CTImageStorage, name, syntax, b"", uid(1)).preamble() == file.getvalue()
 
 
 @given(data=st.binary(max_size=400))
