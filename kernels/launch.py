@@ -1,9 +1,11 @@
 """How every Triton kernel is launched: on the device of its tensors, with products and sums fused."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from triton import knobs
+from triton.runtime import driver
 
 
 def launch(kernel: Any, programs: int, *arguments: object, **options: object) -> None:
@@ -18,3 +20,19 @@ def launch(kernel: Any, programs: int, *arguments: object, **options: object) ->
     tensor = next(each for each in arguments if isinstance(each, Tensor))
     with torch.cuda.device_of(tensor):  # Triton takes the current device, PyTorch's dispatcher sets none
         kernel[(programs,)](*arguments, enable_fp_fusion=True, **options)
+
+
+def products(dtype: torch.dtype) -> str:
+    """The `input_precision` of `tl.dot` whose error is below the rounding of results in `dtype`.
+
+    Tensor cores round float32 to tf32, which is enough for results in half precision; three such products make up for
+    it. AMD's multiply float32 as it is.
+    """
+    if vendor() != "cuda":
+        return "ieee"
+    return "tf32x3" if dtype == torch.float32 else "tf32"
+
+
+def vendor() -> str:
+    """Whose chip the kernels run on: `"cuda"`, `"hip"`, or `"none"` for Triton's interpreter."""
+    return "none" if knobs.runtime.interpret else cast(Any, driver.active).get_current_target().backend

@@ -41,7 +41,18 @@ def _gate(stage: Stage, dtype: torch.dtype) -> None:
         triton.gradients(x, left, x, scale, *options)
 
 
-LAUNCHES: dict[str, Callable[[Stage, torch.dtype], None]] = {"gate": _gate}
+def _implicit_kernel(stage: Stage, dtype: torch.dtype) -> None:
+    triton = _room("implicit_kernel")
+    taps = 3 * [stage.side - 1 if stage.periodic else 2 * stage.side - 1]
+    outputs = (32, 32, 32, stage.channels)
+    weights = [_tensor(n, k, dtype=dtype) for n, k in zip(outputs, (3, 32, 32, 32), strict=True)]
+    given = ([_tensor(n) for n in taps], weights, [_tensor(n, dtype=dtype) for n in outputs], _tensor(1, 2, 2, 32))
+    sigma = _tensor(3, stage.channels)
+    triton.synthesise(*given, sigma)
+    triton.gradients(_tensor(1, stage.channels, *taps, dtype=dtype), *given, sigma)
+
+
+LAUNCHES: dict[str, Callable[[Stage, torch.dtype], None]] = {"gate": _gate, "implicit_kernel": _implicit_kernel}
 
 
 def _room(name: str) -> ModuleType:

@@ -255,6 +255,37 @@ def test_gradients_flow_after_inference_mode_came_first() -> None:
     assert_matches(siren)
 
 
+@pytest.mark.parametrize(("taps", "hidden", "batch"), [((9,), 2, 3), ((7, 11), 1, 0), ((5, 4, 6), 2, 2), ((3,), 0, 0)])
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+def test_triton_matches_the_formula(in_triton, taps, hidden, batch, dtype) -> None:
+    assert_matches(Siren(taps, hidden=hidden, batch=batch, dtype=dtype))
+    if dtype == torch.float32:
+        assert_matches(Siren(taps, hidden=hidden, batch=batch, dtype=dtype, window=False))
+
+
+def test_triton_matches_the_formula_at_any_length(in_triton) -> None:
+    for n in range(1, 18):
+        assert_matches(Siren((n, 18 - n), hidden=1, dtype=torch.float32))
+    for n in (24, 31, 48, 96):
+        assert_matches(Siren((n,), hidden=1, dtype=torch.float32))
+
+
+def test_triton_takes_many_frequencies_at_full_precision(in_triton) -> None:
+    """Angles of hundreds of turns: float32 holds them to 1e-4, and so does the sine."""
+    siren = Siren((33,), dtype=torch.float32)
+    siren.parts[0] *= 300
+    found, exact = siren.sample(*siren.parts), siren.sample(*[part.double() for part in siren.parts])
+    assert_close(found, exact, 1e-3)
+
+
+def test_strides_do_not_matter_to_triton(in_triton) -> None:
+    siren, dy = Siren((4, 5), dtype=torch.float32), torch.randn(1, 5, 4, 4).permute(0, 2, 3, 1)
+    parts = [part.T.contiguous().T if part.ndim == 2 else part for part in siren.parts]
+    found, expected = results(siren.sample, parts, dy), results(siren.sample, siren.parts, dy.contiguous())
+    for ours, truth in zip(found, expected, strict=True):
+        assert torch.equal(ours, truth)  # the same bits in every run, too
+
+
 AXES = [torch.zeros(3), torch.zeros(4)]
 W, B = [torch.zeros(6, 2), torch.zeros(6, 6), torch.zeros(4, 6)], [torch.zeros(6), torch.zeros(6), torch.zeros(4)]
 MISFITS = [
