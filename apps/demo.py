@@ -26,7 +26,7 @@ from ..pipelines.volume import Volume, canonical, reordered
 from .console import bar, note, result
 from .report import Picture, Section, Table, write_report
 from .segment.tables import overview
-from .segment.train import train
+from .training import train
 
 SPACING_MM = (5.0, 5.0, 5.0)  # coarse enough that a window of 32 voxels holds an organ and what surrounds it
 WINDOW = (32, 32, 32)

@@ -1,5 +1,7 @@
 """Layers and networks: what has parameters."""
 
+from .attention import GlobalAttention
+from .field_surrogate import FieldSurrogate, SurrogateBody
 from .half import round_weights
 from .hyena import HyenaND, ProductGates, ShortConvolution, UnitGates
 from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
@@ -11,8 +13,10 @@ from .stages import Hyena, WindowAttention
 
 __all__ = [
     "Encoder",
+    "FieldSurrogate",
     "Film",
     "GaussianWindow",
+    "GlobalAttention",
     "Hyena",
     "HyenaND",
     "ImplicitKernel",
@@ -25,6 +29,7 @@ __all__ = [
     "ShortConvolution",
     "Siren",
     "StepCoordinates",
+    "SurrogateBody",
     "UnitCoordinates",
     "UnitGates",
     "WindowAttention",

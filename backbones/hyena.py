@@ -162,11 +162,16 @@ class HyenaND(nn.Module):
         self.out = nn.Linear(dim, dim, bias=False)
         self._kept: tuple[Tensor, Spectrum] | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """From `(batch, *grid, dim)` to the same; with a pool the grid starts with the registers' planes."""
+    def forward(self, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        """From `(batch, *grid, dim)` to the same; with a pool the grid starts with the registers' planes.
+
+        Args:
+            x: The grid.
+            condition: `(batch, width)`, what the kernel depends on where there is no pool to make it.
+        """
         q, k, v = self.short(self.project(x)).chunk(3, dim=-1)
         u = self.gates.inner(q, k).movedim(-1, 1).contiguous()
-        h = self._long(u, None if self.pool is None else self.pool(x))
+        h = self._long(u, condition if self.pool is None else self.pool(x))
         return self.out(self.gates.outer(h.movedim(1, -1), v))
 
     def _long(self, u: Tensor, condition: Tensor | None) -> Tensor:

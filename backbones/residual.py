@@ -26,7 +26,7 @@ class ResidualBlock(nn.Module):
         self.mlp = MLPBlock(hidden_size=dim, mlp_dim=int(dim * mlp_ratio), dropout_mode="swin")
         self.drop_path = DropPath(drop_path) if drop_path > 0 else nn.Identity()
 
-    def forward(self, x: Tensor) -> Tensor:
-        """From `(batch, *grid, dim)` to the same."""
-        x = x + self.drop_path(self.mixer(self.norm1(x)))
+    def forward(self, x: Tensor, *condition: Tensor) -> Tensor:
+        """From `(batch, *grid, dim)` to the same; a condition is the mixer's."""
+        x = x + self.drop_path(self.mixer(self.norm1(x), *condition))
         return x + self.drop_path(self.mlp(self.norm2(x)))

@@ -8,17 +8,19 @@ import tyro
 from .check import CheckData
 from .generate import Generate
 from .stats import Stats
+from .train import TrainSurrogate
 
 Commands = (
     Annotated[Generate, tyro.conf.subcommand("generate")]
     | Annotated[CheckData, tyro.conf.subcommand("check")]
     | Annotated[Stats, tyro.conf.subcommand("stats")]
+    | Annotated[TrainSurrogate, tyro.conf.subcommand("train")]
 )
 
 
 @dataclass
 class Pde:
-    """Learn simulations: make data, check data in The Well's format, compute its statistics."""
+    """Learn simulations: make data, check data in The Well's format, compute its statistics, train."""
 
     command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
 

@@ -14,11 +14,11 @@ from ...pipelines.devices import Precision, best_precision, launched, pick_devic
 from ...pipelines.plan import Network, Recipe
 from ...pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
 from ...pipelines.run import Run
-from ...pipelines.scores import ScoreTable
 from ...pipelines.segmenting import Segmenting
 from ...pipelines.splits import Fold, Split, read_split
-from ...pipelines.training import CALIBRATION, Trainer
+from ...pipelines.training import Trainer
 from ..console import bar, mute, note, result
+from ..training import train
 from .tables import metric_table
 
 EPOCH = 250  # steps that are called an epoch
@@ -190,18 +190,6 @@ class Train:
             spacing_mm=self.spacing,
             window_hu=self.window_hu,
         )
-
-
-def train(trainer: Trainer, *, minutes: float | None, resume: bool = False) -> ScoreTable | None:
-    """Settle the number of steps where minutes were asked for, then train to the end."""
-    if resume:
-        trainer.resume()
-        note(f"going on at step {trainer.step} of {trainer.recipe.steps}")
-        if trainer.step >= trainer.recipe.steps:
-            note("the run is finished already")
-    if minutes is not None and trainer.step < CALIBRATION:
-        trainer.settle_steps(minutes)
-    return trainer.fit()
 
 
 def _tell(prepared: Prepared) -> None:

@@ -1,0 +1,159 @@
+"""`fredholm pde train`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from lightning_fabric import Fabric
+
+from ...backbones import SurrogateBody
+from ...pipelines.devices import Precision, launched, pick_device
+from ...pipelines.run import Run
+from ...pipelines.training import Trainer
+from ..console import bar, note, result
+from ..extras import extra
+from ..segment.tables import metric_table
+from ..training import train
+
+EPOCH = 250  # steps that are called an epoch
+
+
+@dataclass
+class TrainSurrogate:
+    """Train a surrogate of simulations in The Well's format.
+
+    DATA holds data/train and data/valid with HDF5 files, and stats.yaml, which `fredholm pde stats` computes. The
+    surrogate sees the last frames and predicts the next one. Ctrl-C saves the state; --resume goes on.
+
+    Example: fredholm pde train DATA -o RUN --minutes 15
+    """
+
+    data: tyro.conf.Positional[Path]
+    """Folder of the data set, the one that holds data/."""
+
+    output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
+    """Folder of the run, made anew."""
+
+    pattern: str = "HHHA"
+    """A letter for each block, repeated: H HyenaND, A global attention."""
+
+    depth: int = 4
+    """Blocks."""
+
+    dim: int = 96
+    """Channels."""
+
+    patch: int = 2
+    """Samples along each axis that become one token."""
+
+    history: int = 4
+    """Known frames."""
+
+    target: str = "difference"
+    """What is predicted: difference, the change from the last frame, or state, the next frame."""
+
+    minutes: float | None = None
+    """Train for so long; the learning rate's schedule is drawn to fit."""
+
+    epochs: int | None = None
+    """Train for so many epochs of 250 steps; 100 if neither minutes nor epochs are given."""
+
+    batch: int = 8
+    """Windows in a step."""
+
+    learning_rate: float = 1e-3
+    """Highest learning rate."""
+
+    loss: str = "vrmse"
+    """vrmse, which is what is scored, or mse of what is predicted, normalised."""
+
+    noise: float = 0.0
+    """Noise on the known frames, as a share of the usual change from step to step; steadies long rollouts."""
+
+    unroll: int = 1
+    """Steps that are run on in training."""
+
+    ema: float = 0.0
+    """Decay of a running mean of the weights, such as 0.99; 0 for none."""
+
+    precision: Precision = "32-true"
+    """Arithmetic."""
+
+    validate_every: int = EPOCH
+    """Steps from one validation to the next; 0 for one at the end alone."""
+
+    device: str = "auto"
+    """auto, cpu, cuda."""
+
+    workers: int = 0
+    """Processes that read windows; 0 is the training process itself."""
+
+    seed: int = 0
+    """Of weights and of the windows' order."""
+
+    resume: bool = False
+    """Go on with the run in RUN as it was planned; other options are the run's."""
+
+    def run(self) -> None:
+        """Train."""
+        if self.minutes is not None and self.epochs is not None:
+            raise ValueError("--minutes and --epochs exclude each other: give one of them")
+        with extra("pde"):
+            from ...pipelines.forecast.plan import ForecastRecipe, SurrogatePlan
+            from ...pipelines.forecast.planning import check_fits, simulation_of
+            from ...pipelines.forecast.task import Forecasting
+            from ...pipelines.well.windows import Windows
+        from ...pipelines.well.folder import WellFolder
+
+        folder = WellFolder.open(self.data)
+        if self.resume:
+            run = Run.open(self.output, SurrogatePlan.read)
+        else:
+            recipe = ForecastRecipe(
+                steps=EPOCH * (100 if self.epochs is None else self.epochs),
+                batch=self.batch,
+                learning_rate=self.learning_rate,
+                weight_decay=1e-4,
+                ema=self.ema,
+                precision=self.precision,
+                validate_every=self.validate_every,
+                seed=self.seed,
+                loss=self.loss,  # pyright: ignore[reportArgumentType]
+                noise=self.noise,
+                unroll=self.unroll,
+            )
+            plan = SurrogatePlan(
+                simulation=simulation_of(folder, Windows(folder, "train", self.history, self.unroll)),
+                network=SurrogateBody(pattern=self.pattern, depth=self.depth, dim=self.dim, patch=self.patch),
+                history=self.history,
+                target=self.target,  # pyright: ignore[reportArgumentType]
+                recipe=recipe,
+                data={"folder": str(self.data)},
+            )
+            plan.build()  # what does not fit is told before a run is made
+            run = Run.create(self.output, plan)
+        plan = run.plan
+        training = Windows(folder, "train", plan.history, plan.recipe.unroll)
+        check_fits(plan.simulation, training, str(self.data))
+        validation = Windows(folder, "valid", plan.history) if folder.has("valid") else None
+        _tell(plan, training)
+        device = pick_device(self.device)
+        fabric = Fabric(accelerator=device.type, devices=1, precision=plan.recipe.precision)
+        with launched(fabric), bar("training") as progress:
+            trainer = Trainer(run, Forecasting(plan, training, validation), progress, fabric, self.workers)
+            scores = train(trainer, minutes=self.minutes, resume=self.resume)
+        if scores is not None:
+            result(metric_table(replace(scores, rows={"one step": scores.mean_per_class}), "vrmse"))
+        result(str(self.output))
+
+
+def _tell(plan, training) -> None:
+    simulation = plan.simulation
+    weights = sum(weight.numel() for weight in plan.build().parameters())
+    varying = [simulation.scalars[index] for index in simulation.varying]
+    note(
+        f"{simulation.name}: {len(training.trajectories)} trajectories, {len(training)} windows; "
+        f"{', '.join(simulation.channels)} on {' x '.join(map(str, simulation.grid))}, "
+        f"{', '.join(simulation.edges)}; depends on {', '.join(varying) or 'no parameter'}; {weights:,} weights"
+    )
