@@ -1,0 +1,46 @@
+"""`fredholm pde train`: a run is made, goes on, and what is wrong is one line."""
+
+from pathlib import Path
+
+import pytest
+from fredholm.pipelines.forecast.plan import SurrogatePlan
+from fredholm.pipelines.run import Run
+from helpers.segment import fredholm, says
+from helpers.well import write_set
+
+SMALL = ("--dim", "8", "--depth", "1", "--history", "2", "--batch", "2", "--validate-every", "2", "--device", "cpu")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    fredholm("pde", "stats", write_set(tmp_path / "set"))
+    return tmp_path / "set"
+
+
+def test_a_run_is_made_and_scored(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fredholm("pde", "train", data, "-o", tmp_path / "run", "--minutes", "0.001", *SMALL) == 0
+    assert "velocity_x" in capsys.readouterr().out
+    run = Run.open(tmp_path / "run", SurrogatePlan.read)
+    assert [row for row in run.read_log() if "vrmse" in row]
+    assert run.load_model()
+    assert run.best_file.is_file()
+
+
+def test_a_finished_run_is_finished(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fredholm("pde", "train", data, "-o", tmp_path / "run", "--minutes", "0.001", *SMALL)
+    assert fredholm("pde", "train", data, "-o", tmp_path / "run", "--resume") == 0
+    assert "the run is finished already" in capsys.readouterr().err
+
+
+def test_without_statistics_it_says_how_to_get_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = fredholm("pde", "train", write_set(tmp_path / "set"), "-o", tmp_path / "run", *SMALL)
+    says(capsys, f"fredholm pde stats {tmp_path / 'set'} computes it", code=code)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_patch_that_does_not_divide_the_grid_is_one_line(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = fredholm("pde", "train", data, "-o", tmp_path / "run", *SMALL, "--patch", "4")
+    says(capsys, "patch 4 does not divide the grid (8, 6): choose another --patch", code=code)
+    assert not (tmp_path / "run").exists()
