@@ -131,13 +131,15 @@ def store(association: Association, data: bytes, sop_class: str = CTImageStorage
     """Send any bytes as an object, on the context for CT images; the status, -1 if there is no answer."""
     context = next(one for one in association.accepted_contexts if one.abstract_syntax == CTImageStorage)
     assert context.context_id is not None
+    running = association._reactor_checkpoint.is_set()
     association._reactor_checkpoint.clear()  # as send_c_store does, so that the answer is ours
     try:
         association.dimse.send_msg(request(data, sop_class, uid), context.context_id)
         _, answer = association.dimse.get_msg(block=True)
         return answer.Status if answer is not None else -1
     finally:
-        association._reactor_checkpoint.set()
+        if running:
+            association._reactor_checkpoint.set()
 
 
 def request(data: bytes, sop_class: str = CTImageStorage, uid: str = "1.2.3") -> C_STORE:
