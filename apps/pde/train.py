@@ -102,6 +102,7 @@ class TrainSurrogate:
         with extra("pde"):
             from ...pipelines.forecast.plan import ForecastRecipe, SurrogatePlan
             from ...pipelines.forecast.planning import check_fits, simulation_of
+            from ...pipelines.forecast.scores import VRMSE
             from ...pipelines.forecast.task import Forecasting
             from ...pipelines.well.windows import Windows
         from ...pipelines.well.folder import WellFolder
@@ -144,7 +145,7 @@ class TrainSurrogate:
             trainer = Trainer(run, Forecasting(plan, training, validation), progress, fabric, self.workers)
             scores = train(trainer, minutes=self.minutes, resume=self.resume)
         if scores is not None:
-            result(metric_table(replace(scores, rows={"one step": scores.mean_per_class}), "vrmse"))
+            result(metric_table(replace(scores, rows={"one step": scores.mean_per_class}), VRMSE))
         result(str(self.output))
 
 

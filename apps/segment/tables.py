@@ -3,22 +3,22 @@
 import math
 from collections.abc import Callable, Mapping
 
-from ...pipelines.scores import METRICS, Scores, ScoreTable
+from ...pipelines.scores import METRICS, Metric, Scores, ScoreTable
 from ..console import table
 
 FEW = 4  # cases that are shown beside one another
 
 
-def metric_table(scores: ScoreTable, metric: str = "dice") -> str:
+def metric_table(scores: ScoreTable, metric: Metric = METRICS["dice"]) -> str:
     """One metric as a table in plain text, classes down, cases across where there are few."""
-    words = METRICS[metric].words
+    words = metric.words
     cases = list(scores.rows) if len(scores.rows) <= FEW else []
     columns = [(case, scores.rows[case], scores.mean_per_case[case]) for case in cases]
     if len(cases) != 1:
         columns.append(("mean", scores.mean_per_class, scores.casewise))
     lines = _lines(scores.names, [(words, row) for _, row, _ in columns])
     last = ["mean of classes", *(words(mean) for _, _, mean in columns)]
-    return table([METRICS[metric].title, *(title for title, _, _ in columns)], [*lines, last])
+    return table([metric.title, *(title for title, _, _ in columns)], [*lines, last])
 
 
 def overview(scores: Scores) -> str:

@@ -16,6 +16,9 @@ import itertools
 import torch
 from torch import Tensor
 
+from ..scores import Metric
+
+VRMSE = Metric("VRMSE", 4)
 WELL_EPSILON = 1e-7
 
 

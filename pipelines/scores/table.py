@@ -34,7 +34,6 @@ METRICS = {
     "hd_mm": Metric("HD mm", 2),
     "volume_difference_ml": Metric("diff ml", 2),
     "volume_difference_percent": Metric("diff %", 1),
-    "vrmse": Metric("VRMSE", 4),
 }
 VOLUMES = ("volume_ml", "reference_ml")
 
