@@ -15,7 +15,7 @@ from ...pipelines.classes import Classes, few, read_json
 from ...pipelines.files import replacing_with_companions, write_text
 from ...pipelines.images import images_in, read_labels, stem
 from ...pipelines.layouts import CHANNEL
-from ...pipelines.scores import SURFACE_METRICS, ClassScores, Scores, evaluate_pair
+from ...pipelines.scores import METRICS, SURFACE_METRICS, ClassScores, Scores, evaluate_pair
 from ...pipelines.volume import Volume
 from ..console import bar, result
 from .cohort import CohortReport
@@ -76,7 +76,7 @@ class Evaluate:
         if self.json is not None:
             write_text(self.json, json.dumps(scores.as_dict(), indent=2, allow_nan=False) + "\n")
         if len(self.metrics) == 1:
-            result(metric_table(scores.table(self.metrics[0]), self.metrics[0]))
+            result(metric_table(scores.table(self.metrics[0]), METRICS[self.metrics[0]]))
         else:
             result(overview(scores))
 
