@@ -157,7 +157,7 @@ def _stored(hu: np.ndarray, rescale: tuple[float, float]) -> np.ndarray:
 
 def _decimals(numbers: Sequence[float] | np.ndarray) -> list[str]:
     """As DICOM keeps them: at most 16 characters each."""
-    return [f"{float(number):.10g}" for number in numbers]
+    return [f"{round(float(number), 12):.10g}" for number in numbers]
 
 
 @_unwarned
