@@ -40,7 +40,7 @@ class CaseFacts:
         shape: Voxels along the axes of its file.
         spacing_mm: Along the same.
         axes: Where they run to, such as LPS.
-        values: The lowest and the highest value of the image.
+        values: The lowest and the highest value of the image, in its first channel.
         voxels: Class index to voxels; classes that the case lacks are left out.
         digest: The same for two images of the same voxels, whatever their axis order.
     """
@@ -108,24 +108,25 @@ def check_dataset(dataset: DataSet, tick: Callable[[str], None] = lambda name: N
 def _case(dataset: DataSet, case: Case) -> tuple[CaseFacts, list[Finding]]:
     volume, labels = read_case(dataset, case)
     assert labels is not None
-    low, high = float(volume.array.min()), float(volume.array.max())
+    extremes = [(float(channel.min()), float(channel.max())) for channel in volume.channels]
     counts = np.bincount(labels.ravel())
     voxels = {index: count for index, count in enumerate(counts.tolist()) if count and index in dataset.names}
     facts = CaseFacts(
         volume.shape,
         volume.spacing_mm,
         "".join(aff2axcodes(volume.affine)),
-        (low, high),
+        extremes[0],
         voxels,
         _digest(volume),
     )
     findings = []
-    if low == high:
-        findings.append(Finding(case.name, f"every voxel is {low:g}", fatal=True))
-    elif low >= 0:
-        findings.append(
-            Finding(case.name, f"no value is below 0 ({low:g} to {high:g}): Hounsfield units?", fatal=False)
-        )
+    for channel, (low, high) in zip(dataset.channels, extremes, strict=True):
+        where = f" of {channel}" if len(extremes) > 1 else ""
+        if low == high:
+            findings.append(Finding(case.name, f"every voxel{where} is {low:g}", fatal=True))
+        elif low >= 0 and channel.upper() == "CT":
+            words = f"no value{where} is below 0 ({low:g} to {high:g}): Hounsfield units?"
+            findings.append(Finding(case.name, words, fatal=False))
     if not voxels.keys() - {0}:
         findings.append(Finding(case.name, "no voxel is labelled", fatal=False))
     if words := _exchanged_sides(volume, labels, dataset.names):
@@ -153,8 +154,11 @@ def _exchanged_sides(volume: Volume, labels: np.ndarray, names: Mapping[int, str
 
 
 def _digest(volume: Volume) -> str:
-    own = canonical(volume).array
-    return hashlib.sha256(repr(own.shape).encode() + np.ascontiguousarray(own).data).hexdigest()
+    own = canonical(volume)
+    digest = hashlib.sha256(repr(own.shape).encode())
+    for channel in own.channels:
+        digest.update(np.ascontiguousarray(channel).data)
+    return digest.hexdigest()
 
 
 def _twins(facts: Mapping[str, CaseFacts]) -> Iterable[Finding]:

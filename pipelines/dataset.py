@@ -3,7 +3,8 @@
 `open_dataset` recognises by itself:
 
 - a `dataset.json` with a list `training`, as the Medical Segmentation Decathlon has it;
-- a `dataset.json` without one, as nnU-Net has it: `imagesTr/NAME_0000.nii.gz` and `labelsTr/NAME.nii.gz`;
+- a `dataset.json` without one, as nnU-Net has it: `imagesTr/NAME_0000.nii.gz`, `NAME_0001` and so on for each of its
+  `channel_names`, and `labelsTr/NAME.nii.gz`; only files with its `file_ending` count;
 - `images/` and `labels/`, or `imagesTr/` and `labelsTr/`, with the same names in both;
 - `ct.nii.gz` and `labels.nii.gz`, in the folder itself or in each of its sub-folders;
 - `ct.nii.gz` and `segmentations/CLASS.nii.gz`, the same way, as TotalSegmentator's data set has it; its `meta.csv`
@@ -26,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from .classes import Classes, few, read_json
-from .images import read_labels, read_volume, stem
+from .images import read_channels, read_labels, stem
 from .layouts import Case, advice, listed, nnunet, recognised
 from .masks import merge_masks
 from .volume import Volume, reordered, same_grid
@@ -42,6 +43,7 @@ class DataSet:
         classes: What the values in the label files mean.
         test: Images kept apart, most often without labels.
         validation: Names of the cases that the data set itself holds out for validation; None if it names none.
+        channels: Of each image, by name.
     """
 
     root: Path
@@ -49,6 +51,7 @@ class DataSet:
     classes: Classes
     test: tuple[Case, ...] = ()
     validation: tuple[str, ...] | None = None
+    channels: tuple[str, ...] = ("CT",)
 
     @property
     def names(self) -> dict[int, str]:
@@ -76,28 +79,28 @@ def open_dataset(folder: Path | str) -> DataSet:
 
     Raises:
         FileNotFoundError: The folder, or a file that its `dataset.json` lists, is missing.
-        ValueError: No image is found, only some of the images have labels, a name occurs twice, there is more than one
-            channel, or a JSON file is broken; the message names the file and the place in it.
+        ValueError: No image is found, only some of the images have labels, a name occurs twice, a case lacks a channel,
+            or a JSON file is broken; the message names the file and the place in it.
     """
     root = Path(folder)
     if not root.is_dir():
         raise FileNotFoundError(f"no such folder: {root}")
-    description = root / "dataset.json"
+    description, channels = root / "dataset.json", DataSet.channels
     if description.is_file():
         content = read_json(description)
-        _check_one_channel(content, description)
-        layout = (listed if "training" in content else nnunet)(root, content, description)
+        channels = _channels(content, description)
+        layout = (listed if "training" in content else nnunet)(root, content, description, len(channels))
         classes = Classes.described(content, description)
     else:
         layout = recognised(root)
         classes = _named(root, layout.cases)
     _check_cases(layout.cases, root)
     _check_masks(layout.cases, classes.names, root)
-    return DataSet(root, tuple(layout.cases), classes, tuple(layout.test), layout.validation)
+    return DataSet(root, tuple(layout.cases), classes, tuple(layout.test), layout.validation, channels)
 
 
 def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tuple[Volume, np.ndarray | None]:
-    """Read an image and its label map.
+    """Read an image, all its channels, and its label map.
 
     Args:
         dataset: Names and merges the label values.
@@ -113,10 +116,10 @@ def read_case(dataset: DataSet, case: Case, *, assume: str | None = None) -> tup
         ValueError: The label map is not on the image's grid, or holds a value without a name; the message has the case,
             the values and the known ones. Or a file cannot be read, see `read_volume`.
     """
-    image = read_volume(case.image, assume=assume)
-    if not case.labelled:
-        return image, None
     try:
+        image = read_channels(case.images, assume=assume)
+        if not case.labelled:
+            return image, None
         if case.label is None:
             return image, merge_masks(_masks(case, dataset.names), image, assume=assume)
         labels = reordered(read_labels(case.label, assume=assume), like=image)
@@ -143,10 +146,13 @@ def _masks(case: Case, names: Mapping[int, str]) -> dict[int, Path]:
     return {index: files[name] for index, name in names.items() if index and name in files}
 
 
-def _check_one_channel(content: Mapping, file: Path) -> None:
-    channels = content.get("channel_names", content.get("modality", {}))
-    if len(channels) > 1:
-        raise ValueError(f"{file}: {len(channels)} channels, {json.dumps(channels)}; only one is supported")
+def _channels(content: Mapping, file: Path) -> tuple[str, ...]:
+    """Names of the channels, in their order."""
+    given = content.get("channel_names", content.get("modality")) or {"0": DataSet.channels[0]}
+    numbers = [str(number) for number in range(len(given))]
+    if not isinstance(given, Mapping) or sorted(given) != sorted(numbers):
+        raise ValueError(f'{file}: channel_names are {{"0": "CT", "1": "PET"}} and so on, not {json.dumps(given)}')
+    return tuple(str(given[number]) for number in numbers)
 
 
 def _check_cases(cases: list[Case], root: Path) -> None:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from .plan import Plan
 from .run import Run
 
-SHARED = ("names", "regions", "preparation", "window", "postprocessing")  # what networks that answer as one agree in
+# what networks that answer as one agree in
+SHARED = ("names", "regions", "channels", "preparation", "window", "postprocessing")
 
 
 class Ensemble(nn.Module):

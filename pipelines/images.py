@@ -5,13 +5,15 @@ it is, a volume has RAS+ millimetres, a file that does not state its orientation
 label map written in the format of its scan repeats what that file said of its geometry.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from . import files, itk, nifti
-from .volume import Volume
+from .volume import Volume, reordered, same_grid
 
 SUFFIXES = (*nifti.SUFFIXES, *itk.SUFFIXES)
 
@@ -33,6 +35,30 @@ def read_volume(path: Path | str, *, assume: str | None = None) -> Volume:
         ValueError: The ending is unknown, or the file is damaged, empty, not of three axes or of unknown orientation.
     """
     return _format(path).read_volume(path, assume=assume)
+
+
+def read_channels(paths: Sequence[Path], *, assume: str | None = None) -> Volume:
+    """Read an image of several channels, a file for each.
+
+    Args:
+        paths: As in `read_volume`; the first says where the image lies, the axes of the others may run in another
+            order.
+        assume: As in `read_volume`.
+
+    Returns:
+        The volume of the first file, the others as its further channels.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: As in `read_volume`, or the files are not on one grid.
+    """
+    first, *others = (read_volume(path, assume=assume) for path in paths)
+    if not others:
+        return first
+    others = [reordered(other, like=first) for other in others]
+    for other in others:
+        same_grid(first, other)
+    return replace(first, others=tuple(other.array for other in others))
 
 
 def read_labels(path: Path | str, *, assume: str | None = None) -> Volume:

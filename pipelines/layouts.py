@@ -6,6 +6,7 @@ validation.
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +26,20 @@ class Case:
 
     Args:
         name: Of the case.
-        image: Its file.
+        images: A file for each channel.
         label: Its label map.
         masks: In place of a label map, a file for each class, named as the class.
     """
 
     name: str
-    image: Path
+    images: tuple[Path, ...]
     label: Path | None = None
     masks: tuple[Path, ...] = ()
+
+    @property
+    def image(self) -> Path:
+        """The file of the first channel."""
+        return self.images[0]
 
     @property
     def labelled(self) -> bool:
@@ -56,8 +62,8 @@ class Layout:
     validation: tuple[str, ...] | None = None
 
 
-def listed(root: Path, content: Mapping, file: Path) -> Layout:
-    """Cases of a `dataset.json` that lists its files.
+def listed(root: Path, content: Mapping, file: Path, channels: int) -> Layout:
+    """Cases of a `dataset.json` that lists its files, those of several channels without the channel's mark.
 
     Raises:
         ValueError: An entry is of another form.
@@ -68,24 +74,60 @@ def listed(root: Path, content: Mapping, file: Path) -> Layout:
         image, label = (entry.get("image"), entry.get("label")) if isinstance(entry, Mapping) else (None, None)
         if not isinstance(image, str) or not isinstance(label, str | None):
             raise ValueError(f'{file}: a case is {{"image": "FILE", "label": "FILE"}}, not {json.dumps(entry)}')
-        cases.append(Case(stem(Path(image)), _image_file(root / image), root / label if label else None))
-    missing = [path for case in cases for path in (case.image, case.label) if path and not path.is_file()]
+        cases.append(Case(stem(Path(image)), _image_files(root / image, channels), root / label if label else None))
+    missing = [path for case in cases for path in (*case.images, case.label) if path and not path.is_file()]
     if missing:
-        raise FileNotFoundError(f"{file} lists files that are missing: {few(missing)}")
+        form = f"; {channels} channels are {channels} files, NAME_0000 and so on" if channels > 1 else ""
+        raise FileNotFoundError(f"{file} lists files that are missing: {few(missing)}{form}")
     test = [root / (entry["image"] if isinstance(entry, Mapping) else entry) for entry in content.get("test", [])]
-    return Layout(cases, [Case(stem(path), _image_file(path)) for path in test])
+    return Layout(cases, [Case(stem(path), _image_files(path, channels)) for path in test])
 
 
-def nnunet(root: Path, content: Mapping, file: Path) -> Layout:
-    """Cases of nnU-Net's `dataset.json`, which lists none.
+def nnunet(root: Path, content: Mapping, file: Path, channels: int) -> Layout:
+    """Cases of nnU-Net's `dataset.json`, which lists none; files that do not end as it says are none of them.
 
     Raises:
-        ValueError: Its `file_ending` is of no known format, or there are labels without an image.
+        ValueError: Its `file_ending` is of no known format, a case lacks a channel, or there are labels without an
+            image.
     """
-    if (ending := content.get("file_ending", SUFFIXES[0])) not in SUFFIXES:
+    ending = content.get("file_ending", "")
+    if ending and ending not in SUFFIXES:
         raise ValueError(f"{file}: files that end in {ending}; expected one of {', '.join(SUFFIXES)}")
-    test = [Case(name.removesuffix(CHANNEL), path) for name, path in _volumes(root / "imagesTs").items()]
-    return Layout(_paired(root / "imagesTr", root / "labelsTr"), test)
+    test = [Case(name, images) for name, images in grouped(_volumes(root / "imagesTs", ending), channels).items()]
+    return Layout(_paired(root / "imagesTr", root / "labelsTr", channels, ending), test)
+
+
+def grouped(files: Mapping[str, Path], channels: int) -> dict[str, tuple[Path, ...]]:
+    """The files of each case, one for each channel, from those of a folder by their names without ending.
+
+    A single channel may do without nnU-Net's mark: `NAME` or `NAME_0000`; several are `NAME_0000`, `NAME_0001` and so
+    on.
+
+    Raises:
+        ValueError: A case has too many channels or lacks one.
+    """
+    if channels == 1:
+        return {name.removesuffix(CHANNEL): (path,) for name, path in files.items()}
+    found: dict[str, dict[str, Path]] = {}
+    for name, path in files.items():
+        marked = re.fullmatch(r"(.+)(_\d{4})", name)
+        case, mark = marked.groups() if marked else (name, "")
+        found.setdefault(case, {})[mark] = path
+    marks = [f"_{number:04d}" for number in range(channels)]
+    for case, own in found.items():
+        if sorted(own) != marks:
+            there = few(path.name for path in own.values())
+            raise ValueError(f"case {case}: expected {channels} channels, {marks[0]} to {marks[-1]}, found {there}")
+    return {case: tuple(own[mark] for mark in marks) for case, own in found.items()}
+
+
+def channels_of(path: Path, channels: int) -> tuple[Path, ...]:
+    """The files of an image whose first is given, with or without the mark of its channel."""
+    if channels == 1:
+        return (path,)
+    name = stem(path)
+    case, ending = name.removesuffix(CHANNEL), path.name.removeprefix(name)
+    return tuple(path.with_name(f"{case}_{number:04d}{ending}") for number in range(channels))
 
 
 def recognised(root: Path) -> Layout:
@@ -122,10 +164,10 @@ def _is_marked(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in marks) or "ct" in _volumes(folder)
 
 
-def _image_file(path: Path) -> Path:
-    """The file itself, or its first channel where nnU-Net's older `dataset.json` leaves the mark of the channel out."""
+def _image_files(path: Path, channels: int) -> tuple[Path, ...]:
+    """The file of each channel; nnU-Net's older `dataset.json` leaves the mark of the channel out."""
     marked = path.with_name(f"{stem(path)}{CHANNEL}{path.name.removeprefix(stem(path))}")
-    return marked if marked.is_file() and not path.is_file() else path
+    return channels_of(marked if channels == 1 and marked.is_file() and not path.is_file() else path, channels)
 
 
 def _in_folders(images: Path, labels: Path) -> list[Case]:
@@ -139,7 +181,7 @@ def _in_folder(name: str, image: Path, labels: Path) -> Case | None:
     if (ct := _volumes(image).get("ct")) is None:
         return None
     label = _volumes(labels).get("labels")
-    return Case(name, ct, label, () if label else tuple(_volumes(labels / MASKS).values()))
+    return Case(name, (ct,), label, () if label else tuple(_volumes(labels / MASKS).values()))
 
 
 def _split_by_table(cases: list[Case], file: Path) -> Layout:
@@ -156,12 +198,11 @@ def _split_by_table(cases: list[Case], file: Path) -> Layout:
     return Layout(kept, [case for case in cases if case not in kept], validation or None)
 
 
-def _paired(images: Path, labels: Path) -> list[Case]:
-    label_files = _volumes(labels)
-    cases = []
-    for file, image in _volumes(images).items():
-        name = file if file in label_files else file.removesuffix(CHANNEL)
-        cases.append(Case(name, image, label_files.get(name)))
+def _paired(images: Path, labels: Path, channels: int = 1, ending: str = "") -> list[Case]:
+    label_files, files = _volumes(labels, ending), _volumes(images, ending)
+    alike = {name: (path,) for name, path in files.items() if channels == 1 and name in label_files}
+    marked = grouped({name: path for name, path in files.items() if name not in alike}, channels)
+    cases = [Case(name, paths, label_files.get(name)) for name, paths in sorted([*alike.items(), *marked.items()])]
     _check_no_stray(label_files.keys() - {case.name for case in cases}, labels)
     return cases
 
@@ -178,13 +219,15 @@ def _beside(files: dict[str, Path], root: Path) -> list[Case]:
             raise ValueError(f"{root}: {name} has two label maps, {labels[name].name} and {path.name}")
     _check_no_stray(stray, root)
     taken = set(labels.values())
-    return [Case(name, path, labels.get(name)) for name, path in files.items() if path not in taken]
+    return [Case(name, (path,), labels.get(name)) for name, path in files.items() if path not in taken]
 
 
-def _volumes(folder: Path) -> dict[str, Path]:
+def _volumes(folder: Path, ending: str = "") -> dict[str, Path]:
     """Image files of a folder by their names without ending, sorted; none if there is no folder."""
     found: dict[str, Path] = {}
     for path in images_in(folder) if folder.is_dir() else []:
+        if not path.name.endswith(ending):
+            continue
         if found.setdefault(stem(path), path) != path:
             raise ValueError(f"duplicate names: {found[stem(path)]} and {path}")
     return found

@@ -24,11 +24,13 @@ class Preparation:
         spacing_mm: Distance between voxels towards the patient's right, front and head, mm.
         window_hu: Hounsfield units that become the ends of `range`; values beyond are cut off.
         range: What they become; air, at or below the lower end, is the first of them.
+        windows_of_others: The same as `window_hu` for each further channel, in its own unit.
     """
 
     spacing_mm: tuple[float, float, float]
     window_hu: tuple[float, float]
     range: tuple[float, float] = (-1.0, 1.0)
+    windows_of_others: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         expect_numbers(self, "spacing_mm", self.spacing_mm, 3)
@@ -36,10 +38,24 @@ class Preparation:
         expect_numbers(self, "range", self.range, 2)
         if min(self.spacing_mm) <= 0:
             raise ValueError(f"spacing_mm: a spacing is three positive numbers of mm, not {self.spacing_mm}")
+        if not isinstance(self.windows_of_others, tuple):
+            raise ValueError(f"windows_of_others is a list of pairs of numbers, not {self.windows_of_others!r}")
+        # pairs are lists in YAML
+        others = tuple(tuple(one) if isinstance(one, list) else one for one in self.windows_of_others)
+        object.__setattr__(self, "windows_of_others", others)
+        for window in others:
+            expect_numbers(self, "windows_of_others", window, 2)
+            if not window[0] < window[1]:
+                raise ValueError(f"windows_of_others go from low to high, this one is {window}")
         if not self.window_hu[0] < self.window_hu[1] or self.range[0] == self.range[1]:
             raise ValueError(
                 f"window_hu goes from low to high and range has two ends, these are {self.window_hu} and {self.range}"
             )
+
+    @property
+    def windows(self) -> tuple[tuple[float, float], ...]:
+        """Of each channel."""
+        return (self.window_hu, *self.windows_of_others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +68,7 @@ class Network:
         boundary: What lies outside HyenaND's grids.
         registers: Register tokens of the HyenaND stages; 0 makes their kernels static.
         deep_supervision: Coarser decoder levels that learn too.
+        channels: Of the image.
         monai: Set for weights that MONAI trained; they are kept under MONAI's names.
     """
 
@@ -60,6 +77,7 @@ class Network:
     boundary: Literal["zero", "periodic"] = "zero"
     registers: int = 0
     deep_supervision: int = 0
+    channels: int = 1
     monai: MonaiOptions | None = None
 
     def __post_init__(self) -> None:
@@ -67,18 +85,23 @@ class Network:
             raise ValueError(f'boundary is "zero" or "periodic", not {self.boundary!r}')
         if not isinstance(self.stages, str):
             raise ValueError(f"stages are letters, not {self.stages!r}")
-        for name in ("feature_size", "registers", "deep_supervision"):
-            expect_whole(name, getattr(self, name), 1 if name == "feature_size" else 0)
+        for name in ("feature_size", "channels", "registers", "deep_supervision"):
+            expect_whole(name, getattr(self, name), 1 if name in ("feature_size", "channels") else 0)
 
     def build(self, classes: int) -> MixerUNETR:
-        """A network with new weights, for one input channel and this many classes.
+        """A network with new weights for this many classes.
 
         Raises:
             ValueError: A stage letter is unknown or a number does not fit.
         """
         encoder = Encoder(hyena=Hyena(boundary=self.boundary, registers=self.registers))
         return MixerUNETR(
-            1, classes, self.stages, self.feature_size, encoder=encoder, deep_supervision=self.deep_supervision
+            self.channels,
+            classes,
+            self.stages,
+            self.feature_size,
+            encoder=encoder,
+            deep_supervision=self.deep_supervision,
         )
 
     def load(self, weights: Mapping[str, Tensor], classes: int) -> nn.Module:
@@ -120,6 +143,7 @@ class Plan:
         window: Voxels of a window of prediction along the three axes.
         postprocessing: What is done to label maps after the network, in this order.
         data: Where it learned: the data set's folder as given, the cases for training and for validation.
+        channels: Of the image, by name.
         regions: Classes that make up a region, by the region's index; a label map has a voxel's innermost region.
         notes: What a reader should know, each a sentence.
     """
@@ -133,6 +157,7 @@ class Plan:
     window: tuple[int, int, int] = (96, 96, 96)
     postprocessing: tuple[Step, ...] = ()
     data: dict[str, Any] = field(default_factory=dict)
+    channels: tuple[str, ...] = ("CT",)
     regions: dict[int, list[int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -146,6 +171,9 @@ class Plan:
         if not isinstance(self.postprocessing, tuple) or not all(isinstance(one, Step) for one in self.postprocessing):
             raise ValueError(f"postprocessing is a list of steps, not {self.postprocessing!r}")
         check_classes(self.postprocessing, self.names)
+        counts = (len(self.channels), self.network.channels, len(self.preparation.windows))
+        if len({*counts}) > 1:
+            raise ValueError(f"channels: {counts[0]} names, {counts[1]} of the network, {counts[2]} windows")
         regions = self.regions.items() if isinstance(self.regions, dict) else [(None, self.regions)]
         for index, parts in regions:
             if not isinstance(parts, list) or not {index, *parts} <= self.names.keys():

@@ -66,9 +66,10 @@ def plan_and_prepare(dataset: DataSet, wishes: Wishes, tick: Callable[[str], Non
     window = _window([read[case.name][0] for case in train], preparation, wishes.recipe.window)
     plan = Plan(
         names=dataset.names,
+        channels=dataset.channels,
         regions=dataset.classes.regions,
         preparation=preparation,
-        network=wishes.network,
+        network=replace(wishes.network, channels=len(dataset.channels)),
         recipe=replace(wishes.recipe, window=window),
         window=window,
         data=_data(dataset.root, train, held_out),
@@ -84,6 +85,8 @@ def prepare_again(dataset: DataSet, plan: Plan, tick: Callable[[str], None] = la
     """
     if plan.recipe is None or not {"training", "validation"} <= plan.data.keys():
         raise ValueError("the plan has no recipe and no cases: a converted network was not trained here")
+    if plan.channels != dataset.channels:
+        raise ValueError(f"{dataset.root}: channels {dataset.channels}, but the run was planned for {plan.channels}")
     if plan.names != dataset.names:
         raise ValueError(f"{dataset.root}: the classes are {dataset.names}, but the run was planned for {plan.names}")
     names = {case.name for case in dataset.labelled}

@@ -18,19 +18,26 @@ def prepare_image(volume: Volume, preparation: Preparation) -> Tensor:
     """Bring a scan into the network's axes, spacing and range.
 
     Args:
-        volume: Hounsfield units, in any axis order.
-        preparation: Spacing, window and range.
+        volume: Hounsfield units, or what else its channels measure, in any axis order.
+        preparation: Spacing, window of each channel and range.
 
     Returns:
-        `(1, right, front, head)`, float32: axes run towards the patient's right, front and head.
+        `(channels, right, front, head)`, float32: axes run towards the patient's right, front and head.
+
+    Raises:
+        ValueError: The image has more or fewer channels than there are windows.
     """
-    image = resample_image(canonical(volume), preparation.spacing_mm).array
-    return torch.from_numpy(scale_hu(image, preparation))[None]
+    windows = preparation.windows
+    if len(volume.channels) != len(windows):
+        raise ValueError(f"the image has {len(volume.channels)} channels, the plan is for {len(windows)}")
+    channels = resample_image(canonical(volume), preparation.spacing_mm).channels
+    scaled = [scale(one, window, preparation.range) for one, window in zip(channels, windows, strict=True)]
+    return torch.from_numpy(np.stack(scaled))
 
 
-def scale_hu(image: np.ndarray, preparation: Preparation) -> np.ndarray:
-    """Cut Hounsfield units to the window and bring it to the range, float32."""
-    (low, high), (first, last) = preparation.window_hu, preparation.range
+def scale(image: np.ndarray, window: tuple[float, float], ends: tuple[float, float]) -> np.ndarray:
+    """Cut values to the window, and bring its ends to these, float32."""
+    (low, high), (first, last) = window, ends
     share = (np.clip(image.astype(np.float32), low, high) - low) / (high - low)
     return share * (last - first) + first
 
@@ -42,10 +49,10 @@ def prepare_labels(labels: np.ndarray, like: Volume, shape: Sequence[int]) -> Te
 
 
 def fitting(volumes: Sequence[tuple[Volume, np.ndarray]], classes: int | None = None) -> Preparation:
-    """A preparation for a data set: the median spacing of its scans and the window that its labelled voxels fill.
+    """A preparation for a data set: the median spacing of its scans and the windows that its labelled voxels fill.
 
     Args:
-        volumes: Scans in HU and their class indices.
+        volumes: Scans of the same channels, and their class indices.
         classes: How many there are; voxels with a higher index are not labelled.
 
     Raises:
@@ -54,16 +61,26 @@ def fitting(volumes: Sequence[tuple[Volume, np.ndarray]], classes: int | None = 
     spacings = np.array([canonical(volume).spacing_mm for volume, _ in volumes])
     spacing = [round(float(value), 3) for value in np.median(spacings, axis=0)]
     samples = [_some_labelled(volume, labels, classes) for volume, labels in volumes]
-    labelled = np.concatenate(samples)
+    labelled = np.concatenate(samples, axis=1)
     if labelled.size == 0:
         raise ValueError("no voxel of the data set is labelled: every label map is empty")
-    low, high = (float(round(value)) for value in np.percentile(labelled, PERCENTILES))
-    return Preparation(spacing_mm=(spacing[0], spacing[1], spacing[2]), window_hu=(low, max(high, low + 1)))
+    first, *others = (_window(values) for values in labelled)
+    return Preparation(
+        spacing_mm=(spacing[0], spacing[1], spacing[2]), window_hu=first, windows_of_others=tuple(others)
+    )
 
 
 def _some_labelled(volume: Volume, labels: np.ndarray, classes: int | None) -> np.ndarray:
-    """Every so many of the labelled voxels, counted in the body's axes, so that the file's order does not matter."""
+    """Every so many of the labelled voxels, `(channels, voxels)`.
+
+    They are counted in the body's axes, so that the file's order does not matter.
+    """
     own = canonical(Volume(labels, volume.affine)).array
     labelled = own > 0 if classes is None else (own > 0) & (own < classes)
-    values = canonical(volume).array[labelled]
-    return values[:: max(1, len(values) // SAMPLED)]
+    values = np.stack([channel[labelled] for channel in canonical(volume).channels])
+    return values[:, :: max(1, values.shape[1] // SAMPLED)]
+
+
+def _window(labelled: np.ndarray) -> tuple[float, float]:
+    low, high = (float(round(value)) for value in np.percentile(labelled, PERCENTILES))
+    return low, max(high, low + 1)

@@ -29,7 +29,7 @@ COUNTED = 65535  # labels up to here have their boxes found in one pass
 
 
 def resample_image(volume: Volume, spacing_mm: Sequence[float]) -> Volume:
-    """Bring an image to (nearly) another spacing.
+    """Bring an image, all its channels, to (nearly) another spacing.
 
     Args:
         volume: Any real type.
@@ -48,7 +48,8 @@ def resample_image(volume: Volume, spacing_mm: Sequence[float]) -> Volume:
     step = np.array(volume.shape) / np.array(shape)
     finer = np.diag((*step, 1.0))
     finer[:3, 3] = (step - 1) / 2
-    return Volume(resample_array(volume.array, shape), volume.affine @ finer, path=volume.path)
+    array, *others = (resample_array(one, shape) for one in volume.channels)
+    return Volume(array, volume.affine @ finer, others=tuple(others), path=volume.path)
 
 
 def resampled_shape(volume: Volume, spacing_mm: Sequence[float]) -> tuple[int, int, int]:

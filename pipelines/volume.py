@@ -8,7 +8,7 @@ through `restore`; both only permute and flip, so no value changes.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,21 +25,26 @@ class Volume:
     Args:
         array: `(i, j, k)`, at least one voxel along each axis, in the file's axis order.
         affine: `(4, 4)`, voxel index to RAS+ millimetres; kept as a float64 copy.
+        others: Further channels on the voxels of `array`, as PET beside CT.
         source: What the file said of itself, for the writer of the same format; None for a volume made in memory.
         path: The file it was read from, for messages.
 
     Raises:
-        ValueError: The array is not three-dimensional or empty, or the affine is missing, not finite or has no inverse.
+        ValueError: The array is not three-dimensional or empty, a further channel has another shape, or the affine is
+            missing, not finite or has no inverse.
     """
 
     array: np.ndarray
     affine: np.ndarray
+    others: tuple[np.ndarray, ...] = field(default=(), kw_only=True)
     source: object | None = None
     path: Path | None = None
 
     def __post_init__(self) -> None:
         if self.array.ndim != 3 or self.array.size == 0:
             raise ValueError(f"a volume has three axes and at least one voxel, this array has shape {self.array.shape}")
+        if shapes := [other.shape for other in self.others if other.shape != self.array.shape]:
+            raise ValueError(f"channels of shape {shapes[0]} and {self.array.shape} are not on one grid")
         if self.affine is None:
             raise ValueError("a volume needs an affine: without one neither its spacing nor its orientation is known")
         object.__setattr__(self, "affine", checked_affine(np.array(self.affine, dtype=np.float64)))
@@ -49,6 +54,11 @@ class Volume:
         """Voxels along each axis of the array."""
         i, j, k = self.array.shape
         return i, j, k
+
+    @property
+    def channels(self) -> tuple[np.ndarray, ...]:
+        """The array and the further channels."""
+        return (self.array, *self.others)
 
     @property
     def spacing_mm(self) -> tuple[float, float, float]:
@@ -174,8 +184,9 @@ def _nearness(cosines: np.ndarray) -> tuple[float, list[float]]:
 def _reordered(volume: Volume, orientation: np.ndarray) -> Volume:
     if np.array_equal(orientation, RAS):
         return volume
-    array = np.ascontiguousarray(apply_orientation(volume.array, orientation))
-    return Volume(array, volume.affine @ inv_ornt_aff(orientation, volume.shape), path=volume.path)
+    array, *others = (np.ascontiguousarray(apply_orientation(one, orientation)) for one in volume.channels)
+    affine = volume.affine @ inv_ornt_aff(orientation, volume.shape)
+    return Volume(array, affine, others=tuple(others), path=volume.path)
 
 
 def _told(volume: Volume) -> str:

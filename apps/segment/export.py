@@ -38,6 +38,8 @@ class Export:
             from ...pipelines import onnx_export as onnx
         check_target(self.output, [".onnx"])
         run = Run.open(self.run_folder)
+        if len(run.plan.channels) > 1:
+            raise ValueError(f"{run.folder}: only a network of one channel is exported, this has {run.plan.channels}")
         model = run.load_model(run.best_file if self.weights == "best" else run.weights_file)
         with replacing_with_companions(self.output) as file:
             note("exporting; this takes a minute or so")

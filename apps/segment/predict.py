@@ -36,7 +36,8 @@ class Predict:
     """
 
     input: Annotated[Path, tyro.conf.arg(aliases=("-i",))]
-    """A NIfTI, NRRD or MetaImage file, or a folder of them, or of DICOM files."""
+    """A NIfTI, NRRD or MetaImage file, or a folder of them, or of DICOM files. For a network of several channels the
+    files are NAME_0000, NAME_0001 and so on, in the plan's order; of one scan give the first."""
 
     out: Annotated[str, tyro.conf.arg(aliases=("-o",), metavar="PATH")]
     """File to write; or a folder, which is made if need be. A new one ends in / or has no ending."""

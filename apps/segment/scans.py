@@ -7,7 +7,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...pipelines.images import check_target, files_of, images_in, read_volume, write_labels
+from ...pipelines.images import check_target, files_of, images_in, read_channels, stem, write_labels
+from ...pipelines.layouts import channels_of, grouped
 from ...pipelines.run import Run
 from ...pipelines.volume import Volume
 from ..extras import extra
@@ -56,21 +57,21 @@ class DicomOptions:
 
 @dataclass(frozen=True)
 class ImageScan:
-    """An image file, whose label map is one too."""
+    """An image, a file for each channel, whose label map is one too."""
 
-    path: Path
+    paths: tuple[Path, ...]
     target: Path
     assume: str | None
 
     @property
     def name(self) -> str:
-        """Its file's name."""
-        return self.path.name
+        """The name of its first file."""
+        return self.paths[0].name
 
     @property
     def sources(self) -> Sequence[Path]:
-        """Its file, and that of its voxels if they are apart."""
-        return files_of(self.path)
+        """Its files, and those of their voxels if they are apart."""
+        return [file for path in self.paths for file in files_of(path)]
 
     @property
     def targets(self) -> Sequence[Path]:
@@ -79,7 +80,7 @@ class ImageScan:
 
     def write(self, label: Label) -> tuple[Volume, np.ndarray]:
         """Write a label map with the header of the scan."""
-        volume = read_volume(self.path, assume=self.assume)
+        volume = read_channels(self.paths, assume=self.assume)
         labels = label(volume)
         write_labels(self.target, labels, like=volume)
         return volume, labels
@@ -106,20 +107,24 @@ def scans_in(source: Path, out: str, run: Run, assume: str | None, dicom: DicomO
         return series_in(source, Path(out), run, dicom)
     if dicom != DicomOptions():
         raise ValueError(f"{source}: is or holds images; --series, --output and --segmentation are for DICOM series")
-    scans = [ImageScan(scan, labels, assume) for scan, labels in _pairs(source, out)]
+    scans = [ImageScan(*pair, assume) for pair in _pairs(source, out, len(run.plan.channels))]
     for scan in scans:
         check_target(scan.target)
     return scans
 
 
-def _pairs(source: Path, out: str) -> Iterator[tuple[Path, Path]]:
-    """Images and the files for their label maps."""
+def _pairs(source: Path, out: str, channels: int) -> Iterator[tuple[tuple[Path, ...], Path]]:
+    """The files of images, one for each channel, and the files for their label maps."""
     target = Path(out)
     if source.is_dir():
         if target.resolve() == source.resolve():
             raise ValueError(f"the label maps would overwrite the scans: give another -o than {target}")
         target.mkdir(parents=True, exist_ok=True)
-        yield from ((scan, target / scan.name) for scan in images_in(source))
+        if channels == 1:
+            yield from (((scan,), target / scan.name) for scan in images_in(source))
+            return
+        for case, paths in grouped({stem(scan): scan for scan in images_in(source)}, channels).items():
+            yield paths, target / f"{case}{paths[0].name.removeprefix(stem(paths[0]))}"
         return
     if not source.exists():
         raise FileNotFoundError(f"no such file: {source}")
@@ -129,4 +134,4 @@ def _pairs(source: Path, out: str) -> Iterator[tuple[Path, Path]]:
         target = target / source.name
     if target.resolve() == source.resolve():
         raise ValueError(f"the label map would overwrite the scan: give another -o than {target}")
-    yield source, target
+    yield channels_of(source, channels), target

@@ -90,7 +90,7 @@ class Train:
     """Voxel size in mm towards the patient's right, front and head; the data's median by default."""
 
     window_hu: tuple[float, float] | None = None
-    """Hounsfield units that are told apart; those of the labelled voxels by default."""
+    """Hounsfield units that are told apart, or values of the first channel; those of the labelled voxels by default."""
 
     precision: Precision | None = None
     """Arithmetic; bf16-mixed where the hardware has it."""
@@ -196,10 +196,11 @@ def _tell(prepared: Prepared) -> None:
     plan = prepared.plan
     assert plan.recipe is not None
     spacing = " x ".join(f"{mm:g}" for mm in plan.preparation.spacing_mm)
-    low, high = plan.preparation.window_hu
+    windows = ", ".join(f"{low:g} to {high:g}" for low, high in plan.preparation.windows)
+    unit = "HU" if plan.channels == ("CT",) else f"of {', '.join(plan.channels)}"
     note(
         f"{len(prepared.training)} cases to train on, {len(prepared.validation)} held out, "
-        f"{len(plan.names) - 1} classes; spacing {spacing} mm, {low:g} to {high:g} HU, window {plan.window}, "
+        f"{len(plan.names) - 1} classes; spacing {spacing} mm, {windows} {unit}, window {plan.window}, "
         f"{plan.network.stages} with feature size {plan.network.feature_size}, {plan.recipe.precision}"
     )
     if prepared.validation:

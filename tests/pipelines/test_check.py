@@ -167,6 +167,25 @@ def test_values_that_are_no_hounsfield_units_are_a_warning(tmp_path: Path) -> No
     assert "no value is below 0 (0 to 98): Hounsfield units?" in only(open_dataset(tmp_path)).words
 
 
+def test_a_channel_that_is_no_ct_may_have_any_values_but_not_one_alone(tmp_path: Path) -> None:
+    description = {
+        "labels": {name: int(value) for value, name in NAMES.items()},
+        "channel_names": {"0": "CT", "1": "PET"},
+    }
+    for seed, name in enumerate("ab"):
+        put(tmp_path, name, scan(seed), label_map())
+        write_volume(tmp_path / f"images/{name}_1.nii.gz", scan(seed, low=0))
+    (tmp_path / "dataset.json").write_text(json.dumps(description))
+    for kind in ("images", "labels"):
+        (tmp_path / kind).rename(tmp_path / f"{kind}Tr")
+    for name in "ab":
+        for old, new in ((name, f"{name}_0000"), (f"{name}_1", f"{name}_0001")):
+            (tmp_path / f"imagesTr/{old}.nii.gz").rename(tmp_path / f"imagesTr/{new}.nii.gz")
+    assert check_dataset(open_dataset(tmp_path)).findings == []
+    write_volume(tmp_path / "imagesTr/b_0001.nii.gz", replace(scan(1), array=np.zeros((6, 5, 4), np.float32)))
+    assert only(open_dataset(tmp_path)) == Finding("b", "every voxel of PET is 0", fatal=True)
+
+
 def test_a_spacing_unlike_the_others_is_a_warning(tmp_path: Path) -> None:
     sound(tmp_path)
     put(tmp_path, "b", replace(scan(1), affine=10 * AFFINE + np.diag((0, 0, 0, -9))), label_map())

@@ -313,11 +313,65 @@ def test_listed_files_that_are_missing_are_named(tmp_path) -> None:
     says(r"lists files that are missing: .*labelsTr/b\.nii\.gz", tmp_path)
 
 
-def test_more_than_one_channel_is_refused(tmp_path) -> None:
-    says("2 channels.*only one", msd(tmp_path / "a", modality={"0": "CT", "1": "PET"}))
-    root = nnunet(tmp_path / "b", MSD_LABELS)
-    say(root, labels=MSD_LABELS, channel_names={"0": "CT", "1": "PET"})
-    says("2 channels.*only one", root)
+CT_AND_PET = {"1": "PET", "0": "CT"}
+
+
+def with_pet(root: Path, affine=AFFINE, names=("a", "b")) -> Path:
+    nnunet(root, MSD_LABELS)
+    for name in names:
+        put(root / f"imagesTr/{name}_0001.nii.gz", (5, 6, 7), affine)
+    return say(root, labels=MSD_LABELS, channel_names=CT_AND_PET, file_ending=".nii.gz")
+
+
+def test_each_channel_is_a_file_and_their_order_is_that_of_their_numbers(tmp_path) -> None:
+    put(tmp_path / "imagesTs/c_0000.nii.gz"), put(tmp_path / "imagesTs/c_0001.nii.gz")
+    dataset = open_dataset(with_pet(tmp_path))
+    assert dataset.channels == ("CT", "PET")
+    assert [(case.name, len(case.images)) for case in (*dataset.cases, *dataset.test)] == [("a", 2), ("b", 2), ("c", 2)]
+    image, _ = read_case(dataset, dataset.cases[1])
+    assert [np.unique(channel).tolist() for channel in image.channels] == [[0, 1, 2], [5, 6, 7]]
+
+
+def test_a_channel_whose_axes_run_otherwise_is_turned_to_the_first(tmp_path) -> None:
+    root = with_pet(tmp_path)
+    pet = canonical(read_labels(root / "imagesTr/a_0001.nii.gz"))
+    assert not np.array_equal(pet.affine, AFFINE)
+    expected = restore(pet.array, IMAGE)
+    write_labels(root / "imagesTr/a_0001.nii.gz", pet.array, like=pet)
+    dataset = open_dataset(root)
+    np.testing.assert_array_equal(read_case(dataset, dataset.cases[0])[0].others[0], expected)
+
+
+def test_channels_on_different_grids_are_refused_with_the_case(tmp_path) -> None:
+    says("case a: not on one grid", with_pet(tmp_path, affine=np.diag((-1.0, 1.0, 3.0, 1.0))))
+
+
+def test_a_case_that_lacks_a_channel_is_named(tmp_path) -> None:
+    says(r"case b: expected 2 channels, _0000 to _0001, found b_0000\.nii\.gz", with_pet(tmp_path, names=("a",)))
+
+
+def test_listed_images_of_several_channels_stand_without_their_numbers(tmp_path) -> None:
+    root = msd(tmp_path / "a", modality=CT_AND_PET)
+    says("lists files that are missing: .*2 channels are 2 files, NAME_0000 and so on", root)
+    for name in ("a", "b"):
+        put(root / f"imagesTr/{name}_0001.nii.gz", (5, 6, 7))
+        (root / f"imagesTr/{name}.nii.gz").rename(root / f"imagesTr/{name}_0000.nii.gz")
+    assert [case.name for case in open_dataset(root).cases] == ["a", "b"]
+    read_all(root)
+
+
+@pytest.mark.parametrize("names", [{"CT": 0, "PET": 1}, {"1": "CT", "2": "PET"}, "CT"])
+def test_channel_names_of_another_form_are_refused(tmp_path, names) -> None:
+    nnunet(tmp_path, MSD_LABELS)
+    says("channel_names are", say(tmp_path, labels=MSD_LABELS, channel_names=names))
+
+
+def test_only_files_with_the_ending_that_the_data_set_states_are_its_cases(tmp_path) -> None:
+    root = nnunet(tmp_path, MSD_LABELS)
+    put(root / "imagesTr/a_0000.nii", (9,)), put(root / "labelsTr/c.mha")
+    assert [case.image.name for case in open_dataset(root).cases] == ["a_0000.nii.gz", "b_0000.nii.gz"]
+    say(root, labels=MSD_LABELS, channel_names={"0": "CT"})
+    says("duplicate names", root)
 
 
 def test_files_of_another_format_are_refused_by_their_ending(tmp_path) -> None:

@@ -72,6 +72,17 @@ def test_keys_with_defaults_may_be_left_out(tmp_path: Path) -> None:
     assert Plan.read(tmp_path / "plan.yaml") == plan()
 
 
+def test_each_channel_has_a_name_and_a_window(tmp_path: Path) -> None:
+    preparation = dataclasses.replace(PREPARATION, windows_of_others=((0.0, 20.0),))
+    two = dataclasses.replace(plan(), channels=("CT", "PET"), preparation=preparation, network=Network(channels=2))
+    two.write(tmp_path / "plan.yaml")
+    assert Plan.read(tmp_path / "plan.yaml") == two
+    with pytest.raises(ValueError, match="channels: 1 names, 2 of the network, 2 windows"):
+        dataclasses.replace(two, channels=("CT",))
+    with pytest.raises(ValueError, match="windows_of_others is 2 numbers"):
+        dataclasses.replace(preparation, windows_of_others=(0.0, 20.0))
+
+
 def says(folder: Path, content: object, words: str) -> None:
     path = folder / "plan.yaml"
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")

@@ -1,11 +1,13 @@
 """A scan reaches the network in one form, however its file ran, and air stays air."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from fredholm.pipelines import prepare
 from fredholm.pipelines.plan import Preparation
-from fredholm.pipelines.prepare import fitting, prepare_image, prepare_labels, scale_hu
+from fredholm.pipelines.prepare import fitting, prepare_image, prepare_labels, scale
 from fredholm.pipelines.resample import resample_labels
 from fredholm.pipelines.volume import Volume
 from helpers.orders import ORDERS, in_order
@@ -28,10 +30,31 @@ def preparation(spacing_mm=SPACING, window_hu=(-200.0, 300.0), **more) -> Prepar
     return Preparation(spacing_mm=spacing_mm, window_hu=window_hu, **more)
 
 
+def scale_hu(image: np.ndarray, preparation: Preparation) -> np.ndarray:
+    return scale(image, preparation.window_hu, preparation.range)
+
+
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 1.0), (0.1, 0.7), (5.0, 2.0)])
 def test_air_is_exactly_the_start_of_the_range(ends: tuple[float, float]) -> None:
     air = np.array([-200, -201, -1000, -1024, -3024, -32768, -1e30], np.float32)
     assert (scale_hu(air, preparation(range=ends)) == np.float32(ends[0])).all()
+
+
+def test_each_channel_has_a_window_of_its_own_whatever_the_axis_order() -> None:
+    labels, second = label_map(), np.float32(3) * scan(seed=1).array + 5000
+    fitted = fitting([(replace(scan(), others=(second,)), labels)])
+    alone = fitting([(replace(scan(), array=second), labels)])
+    assert fitted.windows == (fitting([(scan(), labels)]).window_hu, alone.window_hu)
+    for order in ORDERS:
+        one, other = in_order(scan(), order), in_order(replace(scan(), array=second), order)
+        found = prepare_image(replace(one, others=(other.array,)), fitted)
+        assert torch.equal(found[:1], prepare_image(scan(), replace(fitted, windows_of_others=())))
+        assert torch.equal(found[1:], prepare_image(replace(scan(), array=second), alone))
+
+
+def test_an_image_of_more_channels_than_planned_is_refused() -> None:
+    with pytest.raises(ValueError, match="the image has 2 channels, the plan is for 1"):
+        prepare_image(replace(scan(), others=(scan().array,)), preparation())
 
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 1.0), (0.1, 0.7), (5.0, 2.0)])

@@ -124,6 +124,11 @@ def test_a_volume_says_what_is_wrong_with_it(array, affine, words) -> None:
         Volume(array, affine)
 
 
+def test_channels_of_different_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"channels of shape \(2, 2, 3\) and \(2, 2, 2\) are not on one grid"):
+        Volume(np.zeros((2, 2, 2)), np.eye(4), others=(np.zeros((2, 2, 3)),))
+
+
 def test_restore_refuses_an_array_of_another_grid() -> None:
     with pytest.raises(ValueError, match="not on the canonical grid"):
         restore(np.zeros((5, 4, 3)), like=volume())

@@ -21,6 +21,29 @@ from nibabel.orientations import axcodes2ornt
 pytestmark = pytest.mark.filterwarnings("default::UserWarning")
 
 
+def test_two_channels_are_trained_on_and_predicted_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, trained, found = data_set(tmp_path / "data"), tmp_path / "run", tmp_path / "found"
+    for number in (0, 1):
+        image = data / f"images/case_{number}.nii.gz"
+        shutil.copy(image, data / f"images/case_{number}_0001.nii.gz")
+        image.rename(data / f"images/case_{number}_0000.nii.gz")
+    (data / "images").rename(data / "imagesTr"), (data / "labels").rename(data / "labelsTr")
+    description = {"channel_names": {"0": "CT", "1": "PET"}, "labels": {"spleen": 1, "liver": 2}}
+    (data / "dataset.json").write_text(json.dumps(description))
+    assert fredholm("segment", "train", data, "-o", trained, *QUICK) == 0
+    plan = Plan.read(trained / "plan.yaml")
+    assert (plan.channels, plan.network.channels, len(plan.preparation.windows)) == (("CT", "PET"), 2, 2)
+    assert predict(data / "imagesTr", found, trained) == 0
+    assert names(found) == ["case_0.nii.gz", "case_1.nii.gz"]
+    assert predict(data / "imagesTr/case_1_0000.nii.gz", tmp_path / "one.nii.gz", trained) == 0
+    alone, together = (read_labels(path).array for path in (tmp_path / "one.nii.gz", found / "case_1.nii.gz"))
+    np.testing.assert_array_equal(alone, together)
+    (data / "imagesTr/case_1_0001.nii.gz").unlink()
+    capsys.readouterr()
+    assert predict(data / "imagesTr", found, trained) == 1
+    assert "case case_1: expected 2 channels, _0000 to _0001" in capsys.readouterr().err
+
+
 def test_from_labelled_scans_to_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, trained = data_set(tmp_path / "data"), tmp_path / "run"
     assert fredholm("segment", "train", data, "-o", trained, *QUICK, "--validation", "case_1") == 0
