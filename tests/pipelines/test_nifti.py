@@ -288,7 +288,9 @@ def test_a_header_that_claims_more_than_the_file_holds_asks_for_no_memory(tmp_pa
         read_volume(path)
 
 
-@pytest.mark.parametrize("content", [b"hello", bytes(1000), gzip.compress(b"hello" * 200)], ids=["words", "zeros", "packed"])
+@pytest.mark.parametrize(
+    "content", [b"hello", bytes(1000), gzip.compress(b"hello" * 200)], ids=["words", "zeros", "packed"]
+)
 def test_what_is_no_nifti_is_said_to_be_none(tmp_path, content) -> None:
     (tmp_path / "x.nii").write_bytes(content)
     with pytest.raises(ValueError, match=r"x\.nii is not a NIfTI file"):
