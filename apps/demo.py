@@ -57,7 +57,7 @@ class Demo:
     """How long to train."""
 
     stages: str = "HHAA"
-    """A letter for each of the four encoder stages: H HyenaND, A windowed attention."""
+    """A letter for each of the four encoder stages: H HyenaND, A windowed attention, I ITNet."""
 
     seed: int = 0
     """Of the bodies, the weights and the patches."""

@@ -5,13 +5,18 @@ from .field_surrogate import FieldSurrogate, SurrogateBody
 from .half import round_weights
 from .hyena import HyenaND, ProductGates, ShortConvolution, UnitGates
 from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
+from .integral_transform import IntegralTransform, NearSamples, UniformSamples, cell_centres
+from .kappa import DiagonalKernel, LowRankKernel, MLPKernel
+from .known_kappa import ConvolutionKernel, RecurrentKernel, SoftmaxKernel
 from .mixer_unetr import Encoder, MixerUNETR
 from .monai_weights import MonaiOptions, from_monai
 from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
-from .stages import Hyena, WindowAttention
+from .stages import Hyena, Integral, WindowAttention
 
 __all__ = [
+    "ConvolutionKernel",
+    "DiagonalKernel",
     "Encoder",
     "FieldSurrogate",
     "Film",
@@ -20,19 +25,28 @@ __all__ = [
     "Hyena",
     "HyenaND",
     "ImplicitKernel",
+    "Integral",
+    "IntegralTransform",
+    "LowRankKernel",
+    "MLPKernel",
     "MixerUNETR",
     "MonaiOptions",
+    "NearSamples",
     "ProductGates",
+    "RecurrentKernel",
     "RegisterPool",
     "Registers",
     "ResidualBlock",
     "ShortConvolution",
     "Siren",
+    "SoftmaxKernel",
     "StepCoordinates",
     "SurrogateBody",
+    "UniformSamples",
     "UnitCoordinates",
     "UnitGates",
     "WindowAttention",
+    "cell_centres",
     "from_monai",
     "round_weights",
 ]

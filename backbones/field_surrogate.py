@@ -16,6 +16,7 @@ Source: HyenaND with attention stripes on The Well, arXiv:2607.19378, its sectio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -24,9 +25,12 @@ from ..kernels import Boundary
 from .attention import GlobalAttention
 from .hyena import HyenaND, ShortConvolution
 from .implicit_kernel import ImplicitKernel, StepCoordinates
+from .integral_transform import IntegralTransform, UniformSamples
+from .kappa import MLPKernel
 from .residual import ResidualBlock
 
-LETTERS = {"A": "global attention", "H": "HyenaND"}
+LETTERS = {"A": "global attention", "H": "HyenaND", "I": "ITNet"}
+SAMPLES = 512  # tokens that stand for all in ITNet's integral, where there are more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +38,8 @@ class SurrogateBody:
     """What differs between surrogates.
 
     Args:
-        pattern: A letter for each block, H HyenaND, A global attention; repeated as often as it takes.
+        pattern: A letter for each block, H HyenaND, A global attention, I ITNet; repeated as often as it takes. ITNet
+            sees where a token lies, so with it a periodic box is no longer the same wherever it is cut open.
         depth: Number of blocks.
         dim: Channels of the tokens.
         patch: Samples along each axis that become one token.
@@ -87,7 +92,8 @@ class FieldSurrogate(nn.Module):
         super().__init__()
         body = body or SurrogateBody()
         self.patch, self.boundary = body.patch, tuple(boundary)
-        cells, dim = body.patch ** len(self.boundary), body.dim
+        axes, dim = len(self.boundary), body.dim
+        cells = body.patch**axes
         condition = dim if scalars else None
         self.condition = nn.Sequential(nn.Linear(scalars, dim), nn.GELU(), nn.Linear(dim, dim)) if scalars else None
         self.embed = nn.Linear(cells * channels_in, dim)
@@ -96,8 +102,12 @@ class FieldSurrogate(nn.Module):
         def mixer(letter: str) -> nn.Module:
             if letter == "A":
                 return GlobalAttention(dim, body.heads)
+            if letter == "I":
+                pairs = partial(MLPKernel, width=64, frequencies=16)
+                drawn = UniformSamples(SAMPLES)
+                return IntegralTransform(dim, axes, kernel=pairs, heads=body.heads, strategy=drawn, spacing=step)
             coordinates = StepCoordinates(step)
-            kernel = ImplicitKernel(dim, len(self.boundary), step=step, coordinates=coordinates, condition=condition)
+            kernel = ImplicitKernel(dim, axes, step=step, coordinates=coordinates, condition=condition)
             return HyenaND(dim, self.boundary, kernel)
 
         self.letters = "".join(body.pattern[index % len(body.pattern)] for index in range(body.depth))

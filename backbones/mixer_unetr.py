@@ -17,9 +17,9 @@ from monai.networks.nets.swin_unetr import PatchMerging, PatchMergingV2
 from torch import Tensor, nn
 
 from .conv_block import DecoderBlock, EncoderBlock, Head
-from .stages import Hyena, StageSetting, WindowAttention, features
+from .stages import Hyena, Integral, StageSetting, WindowAttention, features
 
-LETTERS: Mapping[str, type] = {"A": WindowAttention, "H": Hyena}
+LETTERS: Mapping[str, type] = {"A": WindowAttention, "H": Hyena, "I": Integral}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,7 @@ class Encoder:
     Args:
         attention: How the stages with letter A look.
         hyena: How the stages with letter H look.
+        integral: How the stages with letter I look.
         depths: Blocks of each stage.
         patch: Voxels along each axis that become one token; the decoder is made for 2.
         patch_norm: Whether tokens are normalised at the start.
@@ -40,6 +41,7 @@ class Encoder:
 
     attention: WindowAttention = field(default_factory=WindowAttention)
     hyena: Hyena = field(default_factory=Hyena)
+    integral: Integral = field(default_factory=Integral)
     depths: tuple[int, ...] = (2, 2, 2, 2)
     patch: int = 2
     patch_norm: bool = False
@@ -55,7 +57,8 @@ class MixerUNETR(nn.Module):
     Args:
         in_channels: Channels of the image.
         out_channels: Classes, the background included.
-        stages: A letter for each of the four encoder stages: A windowed attention, H HyenaND.
+        stages: A letter for each of the four encoder stages: A windowed attention, H HyenaND, I
+            ITNet.
         feature_size: Channels of the first stage; a multiple of 12.
         spatial_dims: 2 or 3.
         encoder: What else differs.
@@ -146,7 +149,7 @@ class MixerUNETR(nn.Module):
 
 def _stages(letters: str, dim: int, axes: int, encoder: Encoder) -> list[nn.Module]:
     drops = torch.linspace(0, encoder.drop_path, sum(encoder.depths)).tolist()
-    options = {"A": encoder.attention, "H": encoder.hyena}
+    options = {"A": encoder.attention, "H": encoder.hyena, "I": encoder.integral}
     stages = []
     for index, (letter, depth) in enumerate(zip(letters, encoder.depths, strict=True)):
         own, drops = drops[:depth], drops[depth:]

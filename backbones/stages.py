@@ -7,6 +7,7 @@ turns letters into stages, for plans and commands; whoever builds a network in P
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,8 @@ from torch import Tensor, nn
 from ..kernels import Boundary
 from .hyena import HyenaND
 from .implicit_kernel import ImplicitKernel
+from .integral_transform import IntegralTransform, UniformSamples
+from .kappa import MLPKernel
 from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
 
@@ -70,6 +73,31 @@ class Hyena:
     def stage(self, setting: "StageSetting") -> "HyenaStage":
         """Build one stage."""
         return HyenaStage(setting, self)
+
+
+def _itnet_mixer(dim: int, axes: int, heads: int) -> IntegralTransform:
+    kernel = partial(MLPKernel, width=64, frequencies=16)
+    return IntegralTransform(dim, axes, kernel=kernel, heads=heads, strategy=UniformSamples(512))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integral:
+    """How ITNet stages look: every voxel meets every other, so that they are for coarse grids.
+
+    Up to 512 voxels, a grid of 8^3, the integral is exact; above, 512 voxels drawn anew in each call stand for all.
+    A `LowRankKernel` is the other way to afford a fine grid.
+
+    Args:
+        heads: Heads of the first stage; every later stage has twice as many.
+        mixer: Builds the mixer from channels, axes and heads.
+    """
+
+    heads: int = 3
+    mixer: Callable[[int, int, int], nn.Module] = field(default=_itnet_mixer)
+
+    def stage(self, setting: "StageSetting") -> "IntegralStage":
+        """Build one stage."""
+        return IntegralStage(setting, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +190,31 @@ class HyenaStage(nn.Module):
         if self.registers is not None:
             x, registers = self.registers.split(x, samples)
         return self.merge(x), _carried(self.carry, registers)
+
+
+class IntegralStage(nn.Module):
+    """Blocks of ITNet; registers pass by untouched."""
+
+    def __init__(self, setting: StageSetting, options: Integral) -> None:
+        super().__init__()
+        heads = options.heads * 2**setting.index
+        self.blocks = nn.Sequential(
+            *(
+                ResidualBlock(
+                    setting.dim,
+                    options.mixer(setting.dim, setting.axes, heads),
+                    mlp_ratio=setting.mlp_ratio,
+                    drop_path=drop,
+                )
+                for drop in setting.drop_path
+            )
+        )
+        self.merge = setting.merge()
+        self.carry = nn.Linear(setting.dim, 2 * setting.dim) if setting.carry else None
+
+    def forward(self, x: Tensor, registers: Tensor | None = None) -> State:
+        """Mix, then merge."""
+        return self.merge(self.blocks(x)), _carried(self.carry, registers)
 
 
 def _carried(carry: nn.Linear | None, registers: Tensor | None) -> Tensor | None:

@@ -20,6 +20,7 @@ from .integral_transform import (
     draw_by_score,
     draw_near,
     draw_uniform,
+    fourier_features,
     integral_transform,
     itnet_kappa,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "draw_near",
     "draw_uniform",
     "fftconv",
+    "fourier_features",
     "gate",
     "implicit_kernel",
     "instance_norm",

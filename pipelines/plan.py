@@ -63,7 +63,7 @@ class Network:
     """Which network, apart from its classes.
 
     Args:
-        stages: A letter for each encoder stage, A windowed attention, H HyenaND.
+        stages: A letter for each encoder stage, A windowed attention, H HyenaND, I ITNet.
         feature_size: Channels of the first stage.
         boundary: What lies outside HyenaND's grids.
         registers: Register tokens of the HyenaND stages; 0 makes their kernels static.

@@ -36,7 +36,7 @@ class TrainSurrogate:
     """Folder of the run, made anew."""
 
     pattern: str = "HHHA"
-    """A letter for each block, repeated: H HyenaND, A global attention."""
+    """A letter for each block, repeated: H HyenaND, A global attention, I ITNet."""
 
     depth: int = 4
     """Blocks."""

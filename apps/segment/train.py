@@ -43,7 +43,7 @@ class Train:
     """Folder of the run, made anew."""
 
     stages: str = "HHAA"
-    """A letter for each of the four encoder stages: H HyenaND, A windowed attention."""
+    """A letter for each of the four encoder stages: H HyenaND, A windowed attention, I ITNet."""
 
     minutes: float | None = None
     """Train for so long; the learning rate's schedule is drawn to fit."""

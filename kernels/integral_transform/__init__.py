@@ -29,7 +29,7 @@ from torch import Tensor
 
 from .kappa import Kappa, take
 from .low_rank import LowRankKappa
-from .mlp import Distances, MLPKappa, Points, Products, itnet_kappa
+from .mlp import Distances, MLPKappa, Points, Products, fourier_features, itnet_kappa
 from .pairwise import PairwiseKappa
 from .selection import Selection, draw_by_score, draw_near, draw_uniform
 from .softmax import SoftmaxKappa
@@ -47,6 +47,7 @@ __all__ = [
     "draw_by_score",
     "draw_near",
     "draw_uniform",
+    "fourier_features",
     "integral_transform",
     "itnet_kappa",
 ]

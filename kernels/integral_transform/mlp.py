@@ -178,7 +178,7 @@ def _expand(
     real, count, channels = x.features.dtype, len(frequencies), x.features.shape[-1]
     sizes = [2 * count, 2 * count, count, count, 1, channels, channels, channels]
     of_x, of_y, cosine, sine, distance, features_x, features_y, product = weight.to(real).split(sizes, dim=1)
-    (cos_x, sin_x), (cos_y, sin_y) = (_waves(points.positions, frequencies, real) for points in (x, y))
+    (cos_x, sin_x), (cos_y, sin_y) = (fourier_features(points.positions, frequencies, real) for points in (x, y))
     all_x, all_y = torch.cat([cos_x, sin_x, x.features], -1), torch.cat([cos_y, sin_y, y.features], -1)
     left = F.linear(all_x, torch.cat([of_x, features_x], 1), bias.to(real))
     right = F.linear(all_y, torch.cat([of_y, features_y], 1))
@@ -191,8 +191,17 @@ def _expand(
     return MLPKappa(left, right, *second, products, distances)
 
 
-def _waves(positions: Tensor, frequencies: Tensor, real: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the phases, reduced to one turn before they are rounded."""
+def fourier_features(positions: Tensor, frequencies: Tensor, real: torch.dtype) -> tuple[Tensor, Tensor]:
+    """cos(2 pi B p) and sin(2 pi B p), `(*, frequencies)` each, in the type `real`.
+
+    Phases are reduced to one turn in float64 before they are rounded, so that points far from the origin are told apart
+    as well as others.
+
+    Args:
+        positions: `(*, axes)`.
+        frequencies: B `(frequencies, axes)`.
+        real: The type of the result.
+    """
     turns = positions.double() @ frequencies.double().T
     phases = (2 * math.pi * (turns - turns.detach().round())).to(real)
     return torch.cos(phases), torch.sin(phases)

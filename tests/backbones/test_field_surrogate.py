@@ -1,5 +1,7 @@
 """FieldSurrogate keeps the symmetries of its boundaries and depends on what it is told."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from fredholm.backbones import FieldSurrogate, SurrogateBody
@@ -55,8 +57,9 @@ def test_parameters_of_the_simulation_change_the_kernels_of_each_sample() -> Non
     assert not torch.allclose(both[0], both[1])
 
 
-def test_every_weight_learns() -> None:
-    model = surrogate(("periodic", "zero"), scalars=1).train()
+@pytest.mark.parametrize("pattern", ["HA", "HI"])
+def test_every_weight_learns(pattern: str) -> None:
+    model = surrogate(("periodic", "zero"), scalars=1, body=replace(BODY, pattern=pattern)).train()
     model(
         torch.randn(2, 8, 4, 3, dtype=torch.float64), torch.randn(2, 1, dtype=torch.float64)
     ).square().sum().backward()
@@ -74,5 +77,7 @@ def test_a_grid_that_the_patch_does_not_divide_is_refused() -> None:
 
 
 def test_an_unknown_letter_is_named() -> None:
-    with pytest.raises(ValueError, match=r"unknown letter 'X'; known are A \(global attention\), H \(HyenaND\)"):
+    with pytest.raises(
+        ValueError, match=r"unknown letter 'X'; known are A \(global attention\), H \(HyenaND\), I \(ITNet\)"
+    ):
         SurrogateBody(pattern="HX")

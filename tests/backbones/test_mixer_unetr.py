@@ -18,6 +18,7 @@ from monai.networks.nets.swin_unetr import PatchMergingV2
 from torch import nn
 
 PATTERNS = ("AAAA", "HHAA", "HAHA", "HHHH")
+EACH = [*((each, 0) for each in PATTERNS), ("HHAA", 4), ("HAHA", 4), ("HIIH", 4)]  # stages and registers
 IMAGE, VOLUME = (64, 64), (64, 32, 64)  # the coarsest grid has four voxels, which a norm does not turn into zero
 
 every_pattern = pytest.mark.parametrize("stages", PATTERNS)
@@ -68,12 +69,14 @@ def test_a_window_of_32_voxels_trains(registers) -> None:
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize(("stages", "registers"), [*((each, 0) for each in PATTERNS), ("HHAA", 4), ("HAHA", 4)])
+@pytest.mark.parametrize(
+    ("stages", "registers"), [*((each, 0) for each in PATTERNS), ("HHAA", 4), ("HAHA", 4), ("HIIH", 4)]
+)
 def test_every_parameter_gets_a_gradient(stages, registers) -> None:
     assert_all_have_gradients(network(stages, registers=registers), torch.randn(2, 1, *IMAGE))
 
 
-@pytest.mark.parametrize(("stages", "registers"), [("AAAA", 0), ("HHAA", 0), ("HHAA", 4), ("HHHH", 4)])
+@pytest.mark.parametrize(("stages", "registers"), [("AAAA", 0), ("HHAA", 0), ("HHAA", 4), ("HHHH", 4), ("HHII", 0)])
 def test_every_parameter_gets_a_gradient_in_volumes(stages, registers) -> None:
     assert_all_have_gradients(network(stages, axes=3, registers=registers), torch.randn(1, 1, *VOLUME))
 
@@ -162,7 +165,9 @@ def test_registers_are_carried_from_a_hyena_stage_to_the_next_one_and_no_further
         assert all(stage.carry is None for stage in network(stages).stages)
 
 
-@pytest.mark.parametrize(("stages", "registers"), [*((each, 0) for each in PATTERNS), ("HHAA", 4), ("HAHA", 4)])
+@pytest.mark.parametrize(
+    ("stages", "registers"), [*((each, 0) for each in PATTERNS), ("HHAA", 4), ("HAHA", 4), ("HIIH", 4)]
+)
 def test_a_batch_equals_each_alone(stages, registers) -> None:
     model, x = network(stages, registers=registers).eval(), torch.randn(3, 1, *IMAGE)
     with torch.no_grad():
@@ -304,7 +309,7 @@ X = torch.zeros(1, 1, 32, 32, 32)
 MISFITS = [
     (
         lambda: MixerUNETR(1, 2, "HHXA"),
-        r"stages 'HHXA': unknown letter 'X'; known are A \(WindowAttention\), H \(Hyena\)",
+        r"stages 'HHXA': unknown letter 'X'; known are A \(WindowAttention\), H \(Hyena\), I \(Integral\)",
     ),
     (lambda: MixerUNETR(1, 2, "hhaa"), "unknown letter 'h'"),
     (lambda: MixerUNETR(1, 2, "HHA"), r"expected four stages and depths, got 'HHA' and \(2, 2, 2, 2\)"),
