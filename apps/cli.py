@@ -11,7 +11,7 @@ import torch
 import tyro
 
 from ..kernels import reuse_host_memory
-from ..pipelines.run import first_line
+from ..pipelines.tensors import first_line
 from .console import note, quieten_libraries, show_warnings_as_lines
 from .convert import Convert
 from .demo import Demo

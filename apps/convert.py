@@ -13,7 +13,8 @@ from torch import Tensor
 from ..backbones import MonaiOptions, from_monai
 from ..pipelines.classes import Classes
 from ..pipelines.plan import Network, Plan, Preparation
-from ..pipelines.run import Run, first_line
+from ..pipelines.run import Run
+from ..pipelines.tensors import first_line
 from .console import note, result
 
 WRAPPERS = ("state_dict", "model", "model_state_dict", "net", "network_weights")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .cache import Keep, anew
 from .dataset import Case, DataSet, read_case
 from .plan import Network, Plan, Preparation, Recipe
 from .prepare import fitting, prepare_image, prepare_labels
@@ -45,19 +46,25 @@ class Prepared:
     validation: list[PreparedCase]
 
 
-def plan_and_prepare(dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None) -> Prepared:
+def plan_and_prepare(
+    dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None, keep: Keep = anew
+) -> Prepared:
     """Make the plan for a data set, and prepare its cases.
 
     Args:
         dataset: With label maps.
         wishes: What is asked for.
         tick: Is told the name of each case that was read.
+        keep: Where prepared cases are kept for the next time, such as a `Cache`.
 
     Raises:
         ValueError: No labels, a name that is no case, or files that do not fit together.
     """
     train, held_out = _sides(dataset, wishes.split or own_split(dataset))
-    read = {case.name: _read(dataset, case, tick) for case in [*train, *held_out]}
+    read = {}
+    for case in [*train, *held_out]:
+        read[case.name] = _read(dataset, case)
+        tick(case.name)
     preparation = fitting([read[case.name] for case in train], len(dataset.names))
     if wishes.spacing_mm is not None:
         preparation = replace(preparation, spacing_mm=wishes.spacing_mm)
@@ -74,11 +81,23 @@ def plan_and_prepare(dataset: DataSet, wishes: Wishes, tick: Callable[[str], Non
         window=window,
         data=_data(dataset.root, train, held_out),
     )
-    return Prepared(plan, *_prepared(plan, read, train, held_out))
+
+    def one(case: Case) -> PreparedCase:
+        return keep(case, preparation, lambda: _prepared(plan, case, *read[case.name]))
+
+    return Prepared(plan, [one(case) for case in train], [one(case) for case in held_out])
 
 
-def prepare_again(dataset: DataSet, plan: Plan, tick: Callable[[str], None] = lambda name: None) -> Prepared:
+def prepare_again(
+    dataset: DataSet, plan: Plan, tick: Callable[[str], None] = lambda name: None, keep: Keep = anew
+) -> Prepared:
     """Prepare the cases of a plan that is being resumed.
+
+    Args:
+        dataset: Whose cases the plan names.
+        plan: With a recipe.
+        tick: Is told the name of each case that is prepared.
+        keep: As in `plan_and_prepare`; what it kept is not read.
 
     Raises:
         ValueError: A case of the plan is no longer in the data set.
@@ -95,8 +114,13 @@ def prepare_again(dataset: DataSet, plan: Plan, tick: Callable[[str], None] = la
     if missing:
         raise ValueError(f"{dataset.root}: the run was planned with case {missing[0]!r}, which is not there any more")
     train, held_out = _sides(dataset, split)
-    read = {case.name: _read(dataset, case, tick) for case in [*train, *held_out]}
-    return Prepared(plan, *_prepared(plan, read, train, held_out))
+
+    def one(case: Case) -> PreparedCase:
+        prepared = keep(case, plan.preparation, lambda: _prepared(plan, case, *_read(dataset, case)))
+        tick(case.name)
+        return prepared
+
+    return Prepared(plan, [one(case) for case in train], [one(case) for case in held_out])
 
 
 def own_split(dataset: DataSet) -> Split:
@@ -110,10 +134,9 @@ def _sides(dataset: DataSet, split: Split) -> tuple[list[Case], list[Case]]:
     return [cases[name] for name in split.training], [cases[name] for name in split.validation]
 
 
-def _read(dataset: DataSet, case: Case, tick: Callable[[str], None]) -> tuple[Volume, np.ndarray]:
+def _read(dataset: DataSet, case: Case) -> tuple[Volume, np.ndarray]:
     volume, labels = read_case(dataset, case)
     assert labels is not None
-    tick(case.name)
     return volume, labels
 
 
@@ -127,15 +150,9 @@ def _window(volumes: Sequence[Volume], preparation: Preparation, largest: Sequen
     return i, j, k
 
 
-def _prepared(
-    plan: Plan, read: dict[str, tuple[Volume, np.ndarray]], train: Sequence[Case], held_out: Sequence[Case]
-) -> tuple[list[PreparedCase], list[PreparedCase]]:
-    def one(case: Case) -> PreparedCase:
-        volume, labels = read[case.name]
-        image = prepare_image(volume, plan.preparation)
-        return PreparedCase.of(case.name, image, prepare_labels(labels, volume, image.shape[1:]), len(plan.names))
-
-    return [one(case) for case in train], [one(case) for case in held_out]
+def _prepared(plan: Plan, case: Case, volume: Volume, labels: np.ndarray) -> PreparedCase:
+    image = prepare_image(volume, plan.preparation)
+    return PreparedCase.of(case.name, image, prepare_labels(labels, volume, image.shape[1:]), len(plan.names))
 
 
 def _data(root: Path, train: Sequence[Case], held_out: Sequence[Case]) -> dict[str, object]:

@@ -7,23 +7,20 @@ state/                what is needed to go on: optimiser, counters, random state
 """
 
 import csv
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from .files import replacing, write_text
 from .plan import Plan
 from .recipe import TrainingRecipe
-
-LITTLE_BYTES = 16 << 20  # free on a disk that counts as full
+from .tensors import disk_errors, first_line, save_tensors
 
 
 class AnyPlan(Protocol):
@@ -155,15 +152,12 @@ class Run(Generic[P]):
 
     def save_weights(self, weights: Mapping[str, Tensor], file: Path | None = None) -> None:
         """Write the network's weights, whole or not at all; to `weights_file` if no other is given."""
-        file = file or self.weights_file
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        with replacing(file) as beside, _disk_errors(file):
-            save_file(plain, beside)
+        save_tensors(file or self.weights_file, weights)
 
     def save_state(self, state: Mapping[str, object]) -> None:
         """Write what is needed to go on, whole or not at all."""
         self.state_file.parent.mkdir(exist_ok=True)
-        with replacing(self.state_file) as beside, _disk_errors(self.state_file):
+        with replacing(self.state_file) as beside, disk_errors(self.state_file):
             torch.save(dict(state), beside)
 
     def load_state(self) -> dict[str, object]:
@@ -210,19 +204,3 @@ def _as_csv(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -> str:
 
 def _words(row: Mapping[str, float]) -> dict[str, str]:
     return {name: str(int(value)) if name == "step" else format(value, ".6g") for name, value in row.items()}
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says on its first line, or its kind if it says nothing."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-@contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
-    """Make what the writers of tensors raise on a full disk the OSError that it is."""
-    try:
-        yield
-    except (SafetensorError, RuntimeError) as error:
-        free = shutil.disk_usage(path.parent).free
-        reason = "No space left on device" if free < LITTLE_BYTES else first_line(error)
-        raise OSError(f"{path} could not be written: {reason}") from None

@@ -215,11 +215,11 @@ def test_an_error_while_writing_keeps_weights_and_state(run: Run, monkeypatch: p
     run.save_weights({"a": torch.ones(3)})
     run.save_state({"step": 1})
 
-    def half(_: object, path: Path) -> None:
+    def half(_: object, path: Path, *more: object) -> None:
         path.write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fredholm.pipelines.run.save_file", half)
+    monkeypatch.setattr("fredholm.pipelines.tensors.save_file", half)
     monkeypatch.setattr("torch.save", half)
     with pytest.raises(KeyboardInterrupt):
         run.save_weights({"a": torch.zeros(3)})

@@ -105,6 +105,20 @@ def test_a_finished_run_may_be_given_more_epochs(tmp_path: Path) -> None:  # E5
     assert Run.open(trained).load_state()["step"] == 6
 
 
+@pytest.mark.usefixtures("small")
+def test_trainings_with_and_without_a_cache_are_equal_bit_for_bit(tmp_path: Path) -> None:
+    data, weights = data_set(tmp_path / "data", 2), []
+    for name, options in (
+        ("none", []),
+        ("new", ["--cache", tmp_path / "cache"]),
+        ("kept", ["--cache", tmp_path / "cache"]),
+    ):
+        assert fredholm("segment", "train", data, "-o", tmp_path / name, *QUICK, *options) == 0
+        weights.append((tmp_path / name / "weights.safetensors").read_bytes())
+    assert weights[0] == weights[1] == weights[2]
+    assert len(names(tmp_path / "cache")) == 2
+
+
 def test_a_new_run_does_not_fall_upon_an_old_one(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (run / "weights.safetensors").read_bytes()
     code = fredholm("segment", "train", data_set(tmp_path / "data", 1), "-o", run, *QUICK)
