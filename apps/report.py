@@ -236,7 +236,7 @@ _STYLE = """\
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; }
 main { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 1.5rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 1.5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.5rem 0 0.75rem; padding-top: 0.75rem; border-top: 1px solid var(--line); }
 p { max-width: 42rem; margin: 0.75rem 0; white-space: pre-line; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; margin: 1rem 0; }

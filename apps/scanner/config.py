@@ -182,6 +182,7 @@ class Config:
         keep_days: How long a series and its results are kept after its last object came.
         retries: When failed deliveries are tried again.
         page_port: Port of the status page, on this machine alone; 0 for none.
+        view: Whether pages that show each labelled series are written; the status page leads to them.
         device: Where the network runs: auto, cpu, cuda.
     """
 
@@ -194,6 +195,7 @@ class Config:
     keep_days: float = 7.0
     retries: Retries = field(default_factory=Retries)
     page_port: int = 11180
+    view: bool = False
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -213,6 +215,7 @@ class Config:
         _number("quiet_s", self.quiet_s, 0.0, DAY_S, float)
         _number("keep_days", self.keep_days, 0.0, 36_500.0, float)
         _number("page_port", self.page_port, 0, 65_535, int)
+        _yes_or_no("view", self.view)
 
     @classmethod
     def read(cls, path: Path) -> "Config":

@@ -1,4 +1,4 @@
-"""What the gateway does with a series: the trained network, loaded once, and a DICOM SEG of what it finds."""
+"""What the gateway does with a series: a network, loaded once, a DICOM SEG of what it finds, and pages that show it."""
 
 import threading
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from ...pipelines.dicom.labelled import label_series
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
 from ...pipelines.volume import Volume
+from ..viewer import LabelledScan, write_views
 from .faults import StoppedError
 
 
@@ -22,13 +23,14 @@ class Labeller:
         run: Folder of the run.
         device: Where the network runs.
         stop: Set when to give up what is under way.
+        view: Whether to write pages that show the labels, see `write_views`.
     """
 
-    def __init__(self, run: Path, device: str, stop: threading.Event) -> None:
+    def __init__(self, run: Path, device: str, stop: threading.Event, *, view: bool = False) -> None:
         opened = Run.open(run)
         self.predictor = Predictor.of(opened, device=device)
         self.algorithm = Algorithm.of(run)
-        self.stop = stop
+        self.stop, self.view = stop, view
 
     def check(self, folder: Path) -> None:
         """Whether a folder holds one series that can be read.
@@ -39,14 +41,18 @@ class Labeller:
         find_series(folder).only()
 
     def __call__(self, folder: Path, out: Path) -> Sequence[Path]:
-        """Write `segmentation.dcm` for the series in a folder.
+        """Write `segmentation.dcm` for the series in a folder, and `view.html` and `view_sheet.html` if asked for.
 
         Raises:
             SeriesError: The series cannot be read.
             StoppedError: The gateway stops.
         """
         series, path = find_series(folder).only(), out / "segmentation.dcm"
-        label_series(series, self._label, self.predictor.plan.names, self.algorithm).write_segmentation(path)
+        names = self.predictor.plan.names
+        done = label_series(series, self._label, names, self.algorithm)
+        done.write_segmentation(path)
+        if self.view:
+            write_views(out, "view", LabelledScan(series.uid, done.scan, done.labels, names))
         return [path]
 
     def _label(self, volume: Volume) -> np.ndarray:

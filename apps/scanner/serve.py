@@ -33,6 +33,6 @@ class Serve:
         silence_libraries()
         threading.excepthook = lambda ended: note(f"fredholm: a thread ended: {words(ended.exc_value or SystemExit())}")
         stop = threading.Event()
-        labeller = Labeller(Path(config.run), config.device, stop)
+        labeller = Labeller(Path(config.run), config.device, stop, view=config.view)
         with contextlib.suppress(KeyboardInterrupt):
             Gateway(config, labeller.check, labeller, stop=stop, told=note).serve()

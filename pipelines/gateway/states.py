@@ -33,6 +33,7 @@ class SeriesState:
         conflicts: How often an object came again with other bytes, which were refused.
         arrived: When the last object came, seconds since 1970.
         failures: Failed attempts to deliver its results.
+        pages: Files beside its results that a browser shows.
     """
 
     uid: str
@@ -43,6 +44,7 @@ class SeriesState:
     conflicts: int
     arrived: float
     failures: int
+    pages: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,18 @@ class Snapshot:
 
     def plain(self) -> dict[str, object]:
         """For JSON."""
-        series = [asdict(one) for one in self.series]
+        series = [asdict(one) | {"pages": [page.name for page in one.pages]} for one in self.series]
         return {"counts": self.counts(), "free_bytes": self.free_bytes, "series": series}
 
 
 def snapshot(index: Index, root: Path) -> Snapshot:
     """The state of every series that is kept."""
-    series = tuple(_state(index, row) for row in index.rows(_SERIES))
+    series = tuple(_state(index, root, row) for row in index.rows(_SERIES))
     return Snapshot(series, shutil.disk_usage(root).free)
 
 
-def _state(index: Index, row) -> SeriesState:
-    state, reason, failures = "waiting", None, 0
+def _state(index: Index, root: Path, row) -> SeriesState:
+    state, reason, failures, pages = "waiting", None, 0, ()
     if row["open"]:
         state = "receiving"
     elif row["unjudged"]:
@@ -79,8 +81,9 @@ def _state(index: Index, row) -> SeriesState:
         state, reason = "held", row["held"]
     else:
         state, reason, failures = _job_state(index, row["key"])
+        pages = tuple(sorted((root / "results" / row["key"]).glob("*.html")))
     counted = (row["objects"], row["bytes"], row["conflicts"], row["arrived"])
-    return SeriesState(row["uid"], state, reason, *counted, failures)
+    return SeriesState(row["uid"], state, reason, *counted, failures, pages)
 
 
 def _job_state(index: Index, key: str) -> tuple[str, str | None, int]:

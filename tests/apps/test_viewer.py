@@ -19,7 +19,7 @@ from fredholm.apps import viewer
 from fredholm.apps.viewer import PREVIEW_VOXELS, LabelledScan, write_contact_sheet, write_page, write_views
 from fredholm.pipelines.structures import structure
 from fredholm.pipelines.volume import Volume, restore
-from helpers.browser import started_chromium
+from helpers.browser import started_chromium, strict_tab
 from matplotlib.image import imread
 
 EVIL = "</script><script>alert('1')</script><img src=x onerror=alert(2)>&amp;\"'${x}$title"
@@ -141,18 +141,8 @@ def chromium() -> Iterator:
 
 @pytest.fixture
 def tab(chromium) -> Iterator:
-    """A tab that must raise no error, open no dialog, complain of nothing and ask for nothing but its page."""
-    tab = chromium.new_page(viewport={"width": 1000, "height": 700})
-    trouble: list[str] = []
-    addresses: list[str] = []
-    tab.on("pageerror", lambda error: trouble.append(str(error)))
-    tab.on("console", lambda message: trouble.append(message.text))
-    tab.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-    tab.on("request", lambda request: addresses.append(request.url))
-    yield tab
-    tab.close()
-    assert trouble == []
-    assert [url for url in addresses if not url.startswith(("data:", "blob:"))] == addresses[:1]
+    with strict_tab(chromium) as tab:
+        yield tab
 
 
 def opened(tab, address: str):

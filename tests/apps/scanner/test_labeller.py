@@ -1,4 +1,4 @@
-"""The gateway's labels are those of the trained network, on the very slices that came."""
+"""The gateway's labels are those of the trained network, on the very slices that came, and can be looked at."""
 
 import os
 import signal
@@ -14,12 +14,19 @@ import torch
 import yaml
 from fredholm.apps.scanner.faults import StoppedError
 from fredholm.apps.scanner.labeller import Labeller
+from fredholm.apps.scanner.page import StatusPage
 from fredholm.pipelines.dicom import SeriesError, find_series, read_series
 from fredholm.pipelines.dicom.frames import from_frames
 from fredholm.pipelines.dicom.segments import read_segmentation
 from fredholm.pipelines.dicom.source import source_headers
+from fredholm.pipelines.gateway.completeness import Arrivals
+from fredholm.pipelines.gateway.jobs import Jobs
+from fredholm.pipelines.gateway.spool import Limits
+from fredholm.pipelines.gateway.states import snapshot
 from fredholm.pipelines.run import Run
+from helpers.browser import started_chromium, strict_tab
 from helpers.dicom import ct_series, save
+from helpers.gateway import arrival, spool
 from helpers.pacs import Orthanc, environment, free_port
 from helpers.scanner import call, send, until
 from helpers.segment import PLAN, says
@@ -51,6 +58,30 @@ def test_what_is_sent_is_what_the_network_says(tmp_path: Path, run: Path) -> Non
     for number, segment in found.segments.items():
         labels[found.labels == number] = numbers[segment.label]
     np.testing.assert_array_equal(from_frames(labels, series, source), expected)
+
+
+def test_the_status_page_leads_to_a_view_of_what_was_labelled(tmp_path: Path, run: Path) -> None:
+    here = spool(tmp_path, Limits(free_bytes=1))
+    for image in ct_series(shape=SHAPE):
+        here.keep(arrival(image), "a", 0.0)
+    Arrivals(here).released("a")
+    labeller = Labeller(run, "cpu", threading.Event(), view=True)
+    Arrivals(here).judge(image.SeriesInstanceUID, labeller.check, 0.0)
+    job = Jobs(here).next(0.0)
+    assert job is not None
+    assert [path.suffix for path in Jobs(here).run(job, labeller, lambda: 0.0)] == [".dcm"]
+    page = StatusPage(0, lambda: snapshot(here.index, here.root), dict)
+    page.start()
+    with started_chromium() as browser, strict_tab(browser) as tab:
+        tab.goto(f"http://127.0.0.1:{page.port}/")
+        tab.get_by_role("link", name="view").click()
+        tab.wait_for_selector("body[data-state=ready]", timeout=120_000)
+        assert tab.inner_text("h1") == image.SeriesInstanceUID
+        assert tab.locator("td button").count() > 0
+        tab.go_back()
+        tab.get_by_role("link", name="slices").click()
+        assert tab.locator("img").count() == 1
+    page.stop()
 
 
 def test_a_series_with_a_gap_is_found_out_before_anything_is_done(tmp_path: Path, run: Path) -> None:
