@@ -83,6 +83,7 @@ class Trainer:
         progress: Is told how it goes.
         fabric: Devices and precision.
         workers: Processes that make examples; 0 is this one.
+        logs: Are told each line of the log, `step` and columns as log.csv has them, by the first process alone.
     """
 
     run: Run[Any]
@@ -90,6 +91,7 @@ class Trainer:
     progress: Progress
     fabric: Fabric
     workers: int = 0
+    logs: Sequence[Callable[[Mapping[str, float]], None]] = ()
 
     model: nn.Module = field(init=False)
     optimizer: torch.optim.Optimizer = field(init=False)
@@ -303,7 +305,8 @@ class Trainer:
         if self.unlogged:
             row["loss"] = sum(self.unlogged) / len(self.unlogged)
         self.unlogged = []
-        self.run.log(row)
+        for log in (self.run.log, *self.logs):
+            log(row)
 
     def _due(self, every: int) -> bool:
         return every > 0 and self.step % every == 0 and self.step < self.recipe.steps

@@ -14,7 +14,7 @@ from ...pipelines.training import Trainer
 from ..console import bar, note, result
 from ..extras import extra
 from ..segment.tables import metric_table
-from ..training import train
+from ..training import curves, train
 
 EPOCH = 250  # steps that are called an epoch
 
@@ -92,6 +92,9 @@ class TrainSurrogate:
     seed: int = 0
     """Of weights and of the windows' order."""
 
+    tensorboard: bool = False
+    """Draw the log's columns as curves too: `tensorboard --logdir RUN` shows them, or those of a folder of runs."""
+
     resume: bool = False
     """Go on with the run in RUN as it was planned; other options are the run's."""
 
@@ -107,6 +110,7 @@ class TrainSurrogate:
             from ...pipelines.well.windows import Windows
         from ...pipelines.well.folder import WellFolder
 
+        logs = [curves(self.output)] if self.tensorboard else []
         folder = WellFolder.open(self.data)
         if self.resume:
             run = Run.open(self.output, SurrogatePlan.read)
@@ -142,7 +146,7 @@ class TrainSurrogate:
         device = pick_device(self.device)
         fabric = Fabric(accelerator=device.type, devices=1, precision=plan.recipe.precision)
         with launched(fabric), bar("training") as progress:
-            trainer = Trainer(run, Forecasting(plan, training, validation), progress, fabric, self.workers)
+            trainer = Trainer(run, Forecasting(plan, training, validation), progress, fabric, self.workers, logs)
             scores = train(trainer, minutes=self.minutes, resume=self.resume)
         if scores is not None:
             result(metric_table(replace(scores, rows={"one step": scores.mean_per_class}), VRMSE))

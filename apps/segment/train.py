@@ -19,7 +19,7 @@ from ...pipelines.segmenting import Segmenting
 from ...pipelines.splits import Fold, Split, read_split
 from ...pipelines.training import Trainer
 from ..console import bar, mute, note, result
-from ..training import train
+from ..training import curves, train
 from .tables import metric_table
 
 EPOCH = 250  # steps that are called an epoch
@@ -116,6 +116,9 @@ class Train:
     them from there into memory. About 5 bytes for each voxel at the plan's spacing, 180 MB for 300 x 300 x 400, and as
     much again for each other spacing or Hounsfield window. It may be deleted at any time."""
 
+    tensorboard: bool = False
+    """Draw the log's columns as curves too: `tensorboard --logdir RUN` shows them, or those of a folder of runs."""
+
     resume: bool = False
     """Go on with the run in RUN as it was planned; --epochs N makes it longer, other options are the run's."""
 
@@ -126,6 +129,7 @@ class Train:
         device, leads = pick_device(self.device), rank_zero_only.rank == 0  # pyright: ignore[reportFunctionMemberAccess]
         if not leads:
             mute()  # the first process speaks for all
+        logs = [curves(self.output)] if self.tensorboard else []
         dataset = open_dataset(self.data)
         keep = anew if self.cache is None else Cache(self.cache, dataset)
         with bar("reading cases", len(dataset.labelled)) as reading:
@@ -144,7 +148,7 @@ class Train:
         fabric = Fabric(accelerator=device.type, devices=self.devices, strategy=strategy, precision=recipe.precision)
         with launched(fabric), bar("training") as progress:
             task = Segmenting(run.plan, prepared.training, prepared.validation)
-            trainer = Trainer(run, task, progress, fabric, self.workers)
+            trainer = Trainer(run, task, progress, fabric, self.workers, logs)
             scores = train(trainer, minutes=self.minutes, resume=self.resume)
         if scores is not None:
             result(metric_table(scores))

@@ -14,6 +14,7 @@ from fredholm.pipelines.run import Run
 from fredholm.pipelines.training import Trainer
 from fredholm.pipelines.volume import Volume
 from helpers.segment import QUICK, body, data_set, fredholm, names, says, write_scan
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 # warnings are lines on stderr once the command has begun; here they must not be errors
 pytestmark = pytest.mark.filterwarnings("default::UserWarning")
@@ -117,6 +118,27 @@ def test_trainings_with_and_without_a_cache_are_equal_bit_for_bit(tmp_path: Path
         weights.append((tmp_path / name / "weights.safetensors").read_bytes())
     assert weights[0] == weights[1] == weights[2]
     assert len(names(tmp_path / "cache")) == 2
+
+
+@pytest.mark.usefixtures("small")
+def test_curves_are_those_of_the_log_and_go_on_with_it(tmp_path: Path) -> None:
+    data, trained = data_set(tmp_path / "data", 1), tmp_path / "run"
+    command = ("segment", "train", data, "-o", trained, "--tensorboard")
+    assert fredholm(*command, *QUICK) == 0
+    assert fredholm(*command, "--resume", "--epochs", "4") == 0
+    events = EventAccumulator(str(trained / "tensorboard")).Reload()
+    logged = {int(row["step"]): row["loss"] for row in Run.open(trained).read_log()}
+    assert {event.step: event.value for event in events.Scalars("loss")} == pytest.approx(logged, rel=1e-5)
+
+
+def test_without_tensorboard_the_line_that_installs_it_is_told_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("fredholm.pipelines.tensorboard", "torch.utils.tensorboard"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    code = fredholm("segment", "train", tmp_path / "nowhere", "-o", tmp_path / "run", "--tensorboard")
+    says(capsys, "needs tensorboard: pip install 'fredholm[tensorboard]'", code=code)
 
 
 def test_a_new_run_does_not_fall_upon_an_old_one(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
