@@ -12,6 +12,7 @@ import tyro
 
 from ..kernels import reuse_host_memory
 from ..pipelines.tensors import first_line
+from .bundle import Bundle
 from .console import note, quieten_libraries, show_warnings_as_lines
 from .convert import Convert
 from .demo import Demo
@@ -26,6 +27,7 @@ Commands = (
     | Annotated[Pde, tyro.conf.subcommand("pde")]
     | Annotated[Scanner, tyro.conf.subcommand("scanner")]
     | Annotated[Convert, tyro.conf.subcommand("convert")]
+    | Annotated[Bundle, tyro.conf.subcommand("bundle")]
     | Annotated[Info, tyro.conf.subcommand("info")]
 )
 DESCRIPTION = "Learned integral operators for three-dimensional medicine and science."

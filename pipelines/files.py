@@ -1,5 +1,6 @@
 """Files that are there whole or not at all: written beside, flushed to disk, then renamed."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -23,8 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
     beside = path.with_name(f".{uuid4().hex}{''.join(path.suffixes[-2:])}")
     try:
         yield beside
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
+        _flush(beside)
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
@@ -46,11 +46,36 @@ def replacing_with_companions(path: Path) -> Iterator[Path]:
     try:
         yield folder / path.name
         for file in sorted(folder.iterdir(), key=lambda file: file.name == path.name):
-            with file.open("rb+") as written:
-                os.fsync(written.fileno())
+            _flush(file)
             os.replace(file, path.with_name(file.name))
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Give an empty folder beside `path` to fill; on leaving it takes `path`'s place, after an error it is removed.
+
+    Raises:
+        FileNotFoundError: The folder above does not exist.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {path.parent}")
+    beside, earlier = (path.with_name(f".{uuid4().hex}") for _ in range(2))
+    beside.mkdir()
+    try:
+        yield beside
+        for file in beside.rglob("*"):
+            if file.is_file():
+                _flush(file)
+        if path.exists():
+            os.replace(path, earlier)
+        os.replace(beside, path)
+    finally:
+        if earlier.exists() and not path.exists():
+            os.replace(earlier, path)
+        for folder in (beside, earlier):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_target(path: Path, suffixes: Sequence[str]) -> str:
@@ -72,3 +97,18 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file whole."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def sha256(path: Path) -> str:
+    """Of what a file holds, in hexadecimal.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

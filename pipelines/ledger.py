@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .classes import read_json
-from .files import write_text
+from .files import sha256, write_text
 
 NAME = "predictions.json"
 
@@ -73,9 +73,4 @@ def fingerprint(files: Iterable[Path]) -> str:
     Raises:
         OSError: One cannot be read.
     """
-    return hashlib.sha256("".join(sorted(map(_digest, files))).encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256("".join(sorted(map(sha256, files))).encode()).hexdigest()

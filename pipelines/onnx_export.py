@@ -10,7 +10,6 @@ The `.json` file beside it says the rest: how a scan becomes windows, and how lo
 """
 
 import dataclasses
-import hashlib
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..kernels import decompositions
+from .files import sha256
 from .phantom import draw_body
 from .plan import Plan
 from .prepare import prepare_image
@@ -131,7 +131,7 @@ def description(plan: Plan, file: Path, agreement: Agreement) -> dict[str, Any]:
     return {
         "network": {
             "file": file.name,
-            "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+            "sha256": sha256(file),
             "opset": OPSET,
             "input": {"name": "image", "type": "float32", "shape": shape},
             "output": {"name": "logits", "type": "float32", "shape": [1, len(plan.names), *plan.window]},

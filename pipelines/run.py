@@ -142,13 +142,21 @@ class Run(Generic[P]):
             missing = "is no finished run" if file == self.weights_file else "was not validated"
             raise FileNotFoundError(f"{self.folder} {missing}: {file.name} is missing")
         try:
-            weights = load_file(file)
-            return self.plan.load(weights)
-        except SafetensorError as error:
-            raise ValueError(f"{file} is damaged: {error}") from None
+            return self.plan.load(self.read_weights(file))
         except RuntimeError as error:
             lines = [line.strip() for line in str(error).splitlines()]
             raise ValueError(f"{file} does not fit plan.yaml: {lines[min(1, len(lines) - 1)]}") from None
+
+    def read_weights(self, file: Path) -> Mapping[str, Tensor]:
+        """The tensors in a file of weights, by name.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        try:
+            return load_file(file)
+        except SafetensorError as error:
+            raise ValueError(f"{file} is damaged: {error}") from None
 
     def save_weights(self, weights: Mapping[str, Tensor], file: Path | None = None) -> None:
         """Write the network's weights, whole or not at all; to `weights_file` if no other is given."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ...pipelines.bundle import open_run
 from ...pipelines.dicom import find_series
 from ...pipelines.dicom.derived import Algorithm
 from ...pipelines.dicom.labelled import label_series
 from ...pipelines.predict import Predictor
-from ...pipelines.run import Run
 from ...pipelines.volume import Volume
 from ..viewer import LabelledScan, write_views
 from .faults import StoppedError
@@ -20,15 +20,14 @@ class Labeller:
     """Labels series with one run.
 
     Args:
-        run: Folder of the run.
+        run: Folder of the run, or bundle.
         device: Where the network runs.
         stop: Set when to give up what is under way.
         view: Whether to write pages that show the labels, see `write_views`.
     """
 
     def __init__(self, run: Path, device: str, stop: threading.Event, *, view: bool = False) -> None:
-        opened = Run.open(run)
-        self.predictor = Predictor.of(opened, device=device)
+        self.predictor = Predictor.of(open_run(run), device=device)
         self.algorithm = Algorithm.of(run)
         self.stop, self.view = stop, view
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from ...pipelines.bundle import open_run
 from ...pipelines.files import check_target, replacing_with_companions
-from ...pipelines.run import Run
 from ..console import note, result
 from ..extras import extra
 
@@ -24,7 +24,7 @@ class Export:
     """
 
     run_folder: tyro.conf.Positional[Path]
-    """Folder of the run."""
+    """Folder of the run, or bundle."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
     """File to write, .onnx."""
@@ -37,7 +37,7 @@ class Export:
         with extra("export"):
             from ...pipelines import onnx_export as onnx
         check_target(self.output, [".onnx"])
-        run = Run.open(self.run_folder)
+        run = open_run(self.run_folder)
         if len(run.plan.channels) > 1:
             raise ValueError(f"{run.folder}: only a network of one channel is exported, this has {run.plan.channels}")
         model = run.load_model(run.best_file if self.weights == "best" else run.weights_file)

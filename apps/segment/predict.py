@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
+from ...pipelines.bundle import open_run
 from ...pipelines.devices import Precision, pick_device
 from ...pipelines.ensemble import load_together
 from ...pipelines.images import stem
@@ -43,8 +44,8 @@ class Predict:
     """File to write; or a folder, which is made if need be. A new one ends in / or has no ending."""
 
     run_folders: Annotated[tuple[Path, ...], tyro.conf.arg(name="run", metavar="RUN [RUN ...]")]
-    """Folder of the run. The probabilities of several, as of all folds, are averaged; their plans agree in classes,
-    preparation, window and post-processing, and time grows with their number."""
+    """Folder of the run, or a bundle. The probabilities of several, as of all folds, are averaged; their plans agree in
+    classes, preparation, window and post-processing, and time grows with their number."""
 
     weights: Literal["last", "best"] = "last"
     """Those after the last step, or those of the best validation."""
@@ -80,7 +81,7 @@ class Predict:
 
     def run(self) -> None:
         """Label every scan; a failed one is told, and the others are done all the same."""
-        runs = [Run.open(folder) for folder in self.run_folders]
+        runs = [open_run(folder) for folder in self.run_folders]
         if not runs:
             raise ValueError("--run: the folder of a run is expected")
         run = runs[0]

@@ -13,7 +13,7 @@ from fredholm.apps.console import note, result, table
 from fredholm.apps.info import Info
 
 HELP = {
-    (): ["demo", "segment", "convert", "info"],
+    (): ["demo", "segment", "convert", "bundle", "info"],
     ("demo",): ["--output", "-o", "--minutes", "--stages", "--seed", "Example: fredholm demo"],
     ("segment",): ["train", "predict", "evaluate"],
     ("segment", "train"): [
@@ -35,6 +35,15 @@ HELP = {
     ("convert",): [
         *("{monai}", "--output", "-o", "--spacing", "--window-hu", "--range", "--window", "--names", "--padding"),
         *("--grid", "--cache", "--merging", "Example: fredholm convert monai"),
+    ],
+    ("bundle",): [
+        "--output",
+        "-o",
+        "--weights",
+        "--scores",
+        "--license",
+        "--overwrite",
+        "Example: fredholm bundle RUN",
     ],
     ("pde",): ["generate", "check", "stats"],
     ("pde", "generate"): ["--dim", "--grid", "--trajectories", "--frames", "--seed", "Example: fredholm pde generate"],

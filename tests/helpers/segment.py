@@ -6,10 +6,12 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+import torch
 from fredholm.apps.cli import main
 from fredholm.pipelines.ledger import NAME
 from fredholm.pipelines.nifti import write_labels, write_volume
 from fredholm.pipelines.plan import Network, Plan, Preparation
+from fredholm.pipelines.run import Run
 from fredholm.pipelines.volume import Volume
 
 GEOMETRY = [
@@ -55,6 +57,19 @@ def data_set(root: Path, count: int = 2, shape=(24, 20, 28)) -> Path:
         write_labels(root / f"labels/case_{number}.nii.gz", labels, like=volume)
     (root / "names.json").write_text('{"1": "spleen", "2": "liver"}')
     return root
+
+
+def even_run(folder: Path) -> Path:
+    """A run with random weights, its head made even so that every class wins somewhere."""
+    torch.manual_seed(1)
+    model = PLAN.network.build(3).eval()
+    with torch.inference_mode():
+        mean = model(torch.rand(1, 1, 32, 32, 32) * 2 - 1).mean((0, 2, 3, 4))
+        name = next(name for name, weight in model.named_parameters() if name.startswith("head") and weight.ndim == 1)
+        model.get_parameter(name).sub_(mean)
+    made = Run.create(folder, PLAN)
+    made.save_weights(model.state_dict())
+    return made.folder
 
 
 def says(capsys: pytest.CaptureFixture[str], *words: str, code: int, expected: int = 1) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fredholm.pipelines.files import replacing, write_text
+from fredholm.pipelines.files import replacing, replacing_folder, write_text
 
 
 @pytest.fixture
@@ -134,3 +134,39 @@ def test_many_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
         other.write_text("other")
     assert path.read_text() == "one"
     assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_folder_takes_an_earlier_ones_place_as_a_whole(tmp_path: Path) -> None:
+    for word in ("before", "after"):
+        with replacing_folder(tmp_path / "folder") as beside:
+            (beside / "inner").mkdir()
+            (beside / "inner" / word).write_text(word)
+    assert names(tmp_path) == ["folder"]
+    assert names(tmp_path / "folder" / "inner") == ["after"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_folder_that_fails_half_way_leaves_the_earlier_one(tmp_path: Path, error: type[BaseException]) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "before").write_text("")
+    with pytest.raises(error), replacing_folder(tmp_path / "folder") as beside:  # noqa: PT012
+        (beside / "after").write_text("half")
+        raise error
+    assert names(tmp_path) == ["folder"]
+    assert names(tmp_path / "folder") == ["before"]
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_earlier_one(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "folder").mkdir()
+    rename = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if (source / "after").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"), replacing_folder(tmp_path / "folder") as beside:
+        (beside / "after").write_text("")
+    assert names(tmp_path) == ["folder"]
+    assert names(tmp_path / "folder") == []

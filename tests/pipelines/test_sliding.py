@@ -105,7 +105,7 @@ def test_the_blend_is_that_of_the_whole_volume_at_once(shape, window, overlap: f
 @pytest.mark.parametrize(("shape", "window"), CASES)
 @pytest.mark.parametrize("target", [(7, 11, 9), (30, 3, 23), (1, 1, 1), (40, 40, 40)])
 def test_on_another_grid_it_is_the_largest_of_the_interpolated_logits(shape, window, target) -> None:
-    image, tiling = torch.randn(1, *shape), Tiling(window=window, overlap=0.5)
+    image, tiling = torch.randn(1, *shape) + 1, Tiling(window=window, overlap=0.5)  # no mean near 0: few ties
     logits = plain_blend(image, Uneven(window), tiling, air=-1.0)
     for axis, (n, m) in enumerate(zip(shape, target, strict=True)):
         matrix = torch.from_numpy(axis_matrix(n, m)).double()
@@ -241,11 +241,10 @@ def test_neighbours_overlap_by_what_was_asked_for(window: int, more: int, overla
 def test_importance_is_largest_in_the_middle_even_and_never_nothing(window) -> None:
     weight = importance(window)
     assert weight.shape == window
-    assert float(weight.max()) == 1
     assert float(weight.min()) >= sliding.LEAST_WEIGHT
     for axis in range(3):
         torch.testing.assert_close(weight, weight.flip(axis))
-    assert float(weight[tuple(n // 2 for n in window)]) == 1
+    assert weight[tuple(n // 2 for n in window)] == weight.max() <= 1
 
 
 @pytest.mark.parametrize(("classes", "dtype"), [(2, np.uint8), (256, np.uint8), (257, np.int16), (300, np.int16)])

@@ -6,8 +6,7 @@ import pytest
 import torch
 from fredholm.apps.segment import train
 from fredholm.pipelines.plan import Network
-from fredholm.pipelines.run import Run
-from helpers.segment import PLAN
+from helpers.segment import even_run
 
 
 @pytest.fixture(autouse=True)
@@ -18,15 +17,7 @@ def _short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with random weights, its head made even so that every class wins somewhere."""
-    torch.manual_seed(1)
-    model = PLAN.network.build(3).eval()
-    with torch.inference_mode():
-        mean = model(torch.rand(1, 1, 32, 32, 32) * 2 - 1).mean((0, 2, 3, 4))
-        name = next(name for name, weight in model.named_parameters() if name.startswith("head") and weight.ndim == 1)
-        model.get_parameter(name).sub_(mean)
-    made = Run.create(tmp_path_factory.mktemp("runs") / "run", PLAN)
-    made.save_weights(model.state_dict())
-    return made.folder
+    return even_run(tmp_path_factory.mktemp("runs") / "run")
 
 
 @pytest.fixture
