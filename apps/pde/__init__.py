@@ -7,6 +7,7 @@ import tyro
 
 from .check import CheckData
 from .generate import Generate
+from .rollout import Rollout
 from .stats import Stats
 from .train import TrainSurrogate
 
@@ -15,12 +16,13 @@ Commands = (
     | Annotated[CheckData, tyro.conf.subcommand("check")]
     | Annotated[Stats, tyro.conf.subcommand("stats")]
     | Annotated[TrainSurrogate, tyro.conf.subcommand("train")]
+    | Annotated[Rollout, tyro.conf.subcommand("rollout")]
 )
 
 
 @dataclass
 class Pde:
-    """Learn simulations: make data, check data in The Well's format, compute its statistics, train."""
+    """Learn simulations: make data, check data in The Well's format, compute its statistics, train, run on."""
 
     command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
 

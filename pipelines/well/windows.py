@@ -6,6 +6,7 @@ by a worker, none piles up.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -34,6 +35,11 @@ class Window(NamedTuple):
     constants: Tensor
     scalars: Tensor
     time_step: Tensor
+
+    @property
+    def still(self) -> "Window":
+        """The same without its frames: what stays as it is while they change."""
+        return self._replace(history=self.history[:0], target=self.target[:0])
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,11 @@ class Windows(Dataset):
         folder.files(split)
         try:
             self.source = WellDataset(
-                path=str(folder.root), well_split_name=split, n_steps_input=history, n_steps_output=steps
+                path=str(folder.root),
+                well_split_name=split,
+                n_steps_input=history,
+                n_steps_output=steps,
+                max_rollout_steps=steps,  # it would cut longer windows to 100 without a word
             )
         except AssertionError as error:
             raise ValueError(f"{folder.root}/data/{split}: {error}") from None
@@ -101,15 +111,21 @@ class Windows(Dataset):
         )
 
     @property
-    def trajectories(self) -> list[range]:
-        """The windows of each trajectory; all of it, however long it is."""
-        found, start = [], 0
-        per_file = zip(self.source.n_trajectories_per_file, self.source.n_windows_per_trajectory, strict=True)
-        for trajectories, windows in per_file:
-            for _ in range(trajectories):
-                found.append(range(start, start + windows))
-                start += windows
+    def files(self) -> dict[Path, list[range]]:
+        """The windows of each trajectory of each file; all of it, however long it is."""
+        found, start = {}, 0
+        source = self.source
+        per_file = zip(source.n_trajectories_per_file, source.n_windows_per_trajectory, strict=True)
+        for file, (trajectories, windows) in zip(source.files_paths, per_file, strict=True):
+            stop = start + trajectories * windows
+            found[Path(file)] = [range(first, first + windows) for first in range(start, stop, windows)]
+            start = stop
         return found
+
+    @property
+    def trajectories(self) -> list[range]:
+        """The same of all files together."""
+        return [numbers for trajectories in self.files.values() for numbers in trajectories]
 
     @property
     def contents(self) -> Contents:

@@ -3,6 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import torch
+from fredholm.backbones import SurrogateBody
+from fredholm.pipelines.forecast.plan import SurrogatePlan
+from fredholm.pipelines.forecast.planning import simulation_of
+from fredholm.pipelines.run import Run
+from fredholm.pipelines.well.folder import WellFolder
+from fredholm.pipelines.well.statistics import compute_statistics, write_statistics
+from fredholm.pipelines.well.windows import Windows
 from fredholm.pipelines.well.write import Description, create
 
 
@@ -41,3 +49,17 @@ def write_set(root: Path, **changes) -> Path:
     for seed, split in enumerate(("train", "valid", "test")):
         write_file(root / "data" / split / "waves.hdf5", seed=seed, **changes)
     return root
+
+
+def write_run(root: Path, data: Path) -> Run[SurrogatePlan]:
+    """A surrogate of a data set, whose statistics are written too, with weights that nobody trained."""
+    folder = WellFolder.open(data)
+    write_statistics(folder.statistics_file, compute_statistics(folder.files("train")))
+    body = SurrogateBody(pattern="H", depth=1, dim=8, heads=1, width=4)
+    simulation = simulation_of(folder, Windows(folder, "train"))
+    run = Run.create(root, SurrogatePlan(simulation=simulation, network=body, history=2))
+    torch.manual_seed(0)
+    model = run.plan.build()
+    torch.nn.init.normal_(model.out.weight)  # a new one predicts that nothing changes
+    run.save_weights(model.state_dict())
+    return run

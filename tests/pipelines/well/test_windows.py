@@ -52,6 +52,11 @@ def test_a_long_trajectory_is_whole(tmp_path: Path) -> None:
     assert windows.trajectories[-1].stop == len(windows)
 
 
+def test_a_long_window_is_whole(tmp_path: Path) -> None:
+    write_file(tmp_path / "set/data/test/long.hdf5", grid=(4,), frames=151, trajectories=1)
+    assert len(Windows(WellFolder.open(tmp_path / "set"), "test", steps=150)[0].target) == 150
+
+
 def test_workers_read_the_same_numbers_and_no_handle_stays(folder: WellFolder) -> None:
     windows = Windows(folder, "train")
     alone = [windows[number] for number in range(len(windows))]
