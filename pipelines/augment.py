@@ -1,7 +1,10 @@
 """How training patches are varied: small turns and stretches, brightness, contrast, noise and blur, through MONAI.
 
-Never mirrored: in a body left is not right, and a network for sided organs must not learn that it is.
+Mirrored only where it is asked for: in a body left is not right, and a network for sided organs must not learn that it
+is.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -26,10 +29,11 @@ class CTAugmentation:
         low: What air is. Voxels that turn in from outside repeat the border.
         high: The upper end of the values.
         affine: Share of patches that are turned and stretched.
+        mirrored: Axes of the patch along each of which half of all are mirrored.
     """
 
-    def __init__(self, low: float, high: float, *, affine: float = 0.3) -> None:
-        self.low, self.high = low, high
+    def __init__(self, low: float, high: float, *, affine: float = 0.3, mirrored: Sequence[int] = ()) -> None:
+        self.low, self.high, self.mirrored = low, high, mirrored
         span = high - low
         self.geometry = RandAffined(
             keys=("image", "labels"),
@@ -49,6 +53,8 @@ class CTAugmentation:
 
     def __call__(self, image: Tensor, labels: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """`(1, *window)` and `(*window)` to the same; the type of the labels is kept."""
+        reversed_axes = [axis - 3 for axis in self.mirrored if rng.random() < 0.5]
+        image, labels = image.flip(reversed_axes), labels.flip(reversed_axes)
         self.geometry.set_random_state(seed=int(rng.integers(2**31)))
         moved = self.geometry({"image": image, "labels": labels[None].float()})
         image, turned = _plain(moved["image"]), _plain(moved["labels"])[0].to(labels.dtype)

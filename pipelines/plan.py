@@ -14,6 +14,9 @@ from ..backbones import Encoder, Hyena, MixerUNETR, MonaiOptions, from_monai
 from .postprocess import Step, check_classes
 from .recipe import TrainingRecipe, expect_numbers, expect_share, expect_whole
 from .records import read_record, write_record
+from .structures import stem_and_side
+
+DIRECTIONS = ("right", "front", "head")  # of the patient: where the axes of prepared scans run to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +147,8 @@ class Plan:
         postprocessing: What is done to label maps after the network, in this order.
         data: Where it learned: the data set's folder as given, the cases for training and for validation.
         channels: Of the image, by name.
+        mirrored: Those of `right`, `front` and `head` along which half of the training patches are mirrored; never
+            `right` where a class has a side, for its mirror image lies on the other one.
         regions: Classes that make up a region, by the region's index; a label map has a voxel's innermost region.
         notes: What a reader should know, each a sentence.
     """
@@ -158,6 +163,7 @@ class Plan:
     postprocessing: tuple[Step, ...] = ()
     data: dict[str, Any] = field(default_factory=dict)
     channels: tuple[str, ...] = ("CT",)
+    mirrored: tuple[str, ...] = ()
     regions: dict[int, list[int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -174,10 +180,21 @@ class Plan:
         counts = (len(self.channels), self.network.channels, len(self.preparation.windows))
         if len({*counts}) > 1:
             raise ValueError(f"channels: {counts[0]} names, {counts[1]} of the network, {counts[2]} windows")
+        self._check_mirrored()
         regions = self.regions.items() if isinstance(self.regions, dict) else [(None, self.regions)]
         for index, parts in regions:
             if not isinstance(parts, list) or not {index, *parts} <= self.names.keys():
                 raise ValueError(f"regions are lists of classes by class, not {index!r}: {parts!r}")
+
+    def _check_mirrored(self) -> None:
+        if not isinstance(self.mirrored, tuple) or not set(self.mirrored) <= set(DIRECTIONS):
+            raise ValueError(f"mirrored is a list of {', '.join(DIRECTIONS)}, not {self.mirrored!r}")
+        sided = [name for name in self.names.values() if stem_and_side(name)[1]]
+        if sided and "right" in self.mirrored:
+            raise ValueError(
+                f"mirrored: {sided[0]} has a side, and its mirror image towards the right lies on the other one; "
+                "leave `right` away"
+            )
 
     def load(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """The network with these weights, in evaluation mode."""

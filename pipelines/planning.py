@@ -28,6 +28,7 @@ class Wishes:
         split: Which cases train and which are held out; cases in neither are left out.
         spacing_mm: Distance between voxels towards right, front and head.
         window_hu: Range of Hounsfield units that is looked at.
+        mirrored: Directions along which patches are mirrored.
     """
 
     network: Network = field(default_factory=Network)
@@ -35,6 +36,7 @@ class Wishes:
     split: Split | None = None
     spacing_mm: tuple[float, float, float] | None = None
     window_hu: tuple[float, float] | None = None
+    mirrored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def plan_and_prepare(
     plan = Plan(
         names=dataset.names,
         channels=dataset.channels,
+        mirrored=wishes.mirrored,
         regions=dataset.classes.regions,
         preparation=preparation,
         network=replace(wishes.network, channels=len(dataset.channels)),

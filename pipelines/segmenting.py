@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .augment import CTAugmentation
 from .losses import deeply_supervised
-from .plan import Plan, Recipe
+from .plan import DIRECTIONS, Plan, Recipe
 from .sampling import Patches, PreparedCase
 from .scores import ScoreTable, evaluate_pair
 from .sliding import Tiling, label_volume
@@ -43,7 +43,7 @@ class Segmenting:
             foreground=self._recipe.foreground,
             length=count,
             seed=self._recipe.seed,
-            augmentation=CTAugmentation(low, high),
+            augmentation=CTAugmentation(low, high, mirrored=[DIRECTIONS.index(one) for one in self.plan.mirrored]),
         )
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from lightning_fabric import Fabric
@@ -92,6 +92,10 @@ class Train:
 
     window_hu: tuple[float, float] | None = None
     """Hounsfield units that are told apart, or values of the first channel; those of the labelled voxels by default."""
+
+    mirror: tuple[Literal["right", "front", "head"], ...] = ()
+    """Mirror half of the patches along these directions of the patient, so that `predict --mirror` may; not `right`
+    where a class has a side."""
 
     precision: Precision | None = None
     """Arithmetic; bf16-mixed where the hardware has it."""
@@ -200,6 +204,7 @@ class Train:
             split=split,
             spacing_mm=self.spacing,
             window_hu=self.window_hu,
+            mirrored=self.mirror,
         )
 
 

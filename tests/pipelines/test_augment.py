@@ -1,4 +1,7 @@
-"""Augmentation varies a patch from its random numbers alone, keeps labels labels, and never mirrors."""
+"""Augmentation varies a patch from its random numbers alone, keeps labels labels, and mirrors only where asked."""
+
+import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ from fredholm.pipelines.augment import CTAugmentation
 from torch import Tensor
 
 SIDE = 24
+SUBSETS = [axes for count in range(4) for axes in itertools.combinations(range(3), count)]
 
 
 def body() -> tuple[Tensor, Tensor]:
@@ -133,3 +137,19 @@ def test_no_history_is_carried_from_patch_to_patch() -> None:  # E3
         image, labels = augmentation(image, labels, np.random.default_rng(number))
         assert not hasattr(image, "applied_operations")
         assert vars(image) == vars(labels) == {}
+
+
+@pytest.mark.parametrize("mirrored", [(0,), (2,), (0, 1), (0, 1, 2)])
+def test_half_of_the_patches_are_mirrored_along_the_axes_asked_for_and_no_other(mirrored: tuple[int, ...]) -> None:
+    image, labels = body_once
+    augmentation = CTAugmentation(-1.0, 1.0, affine=0.0, mirrored=mirrored)
+    flips: Counter[tuple[int, ...]] = Counter()
+    for number in range(80):
+        seen, found = augmentation(image, labels, np.random.default_rng((6, number)))
+        (flip,) = [axes for axes in SUBSETS if torch.equal(found, labels.flip(axes))]
+        likeness = {axes: np.corrcoef(seen[0].flatten(), image[0].flip(axes).flatten())[0, 1] for axes in SUBSETS}
+        assert max(likeness, key=likeness.__getitem__) == flip  # the image went the same way
+        flips[flip] += 1
+    assert set(flips) == {axes for axes in SUBSETS if set(axes) <= set(mirrored)}
+    for axis in mirrored:
+        assert 25 <= sum(count for axes, count in flips.items() if axis in axes) <= 55

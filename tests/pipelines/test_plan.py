@@ -30,6 +30,7 @@ FULL = plan(
         Step(step="fill holes"),
     ),
     data={"folder": "Task09", "training": ["a", "1e5"], "validation": []},
+    mirrored=("head",),
     regions={1: [1, 2, 3], 4: [2, 3]},
     notes=("one sentence.", "another: with a colon"),
 )
@@ -228,3 +229,19 @@ def test_regions_of_classes_that_are_not_there_are_refused(tmp_path: Path, regio
     (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(ValueError, match=r"plan\.yaml: regions are lists of classes by class"):
         Plan.read(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize(
+    ("mirrored", "words"),
+    [
+        (("left",), r"mirrored is a list of right, front, head, not \('left',\)"),
+        ("front", "mirrored is a list"),
+        (("front", "right"), "kidney_left has a side"),
+    ],
+)
+def test_directions_of_mirrored_patches_are_checked(mirrored, words: str) -> None:
+    names = {0: "background", 1: "liver", 2: "kidney_left", 3: "kidney_right"}
+    with pytest.raises(ValueError, match=words):
+        plan(names=names, mirrored=mirrored)
+    assert plan(names=names, mirrored=("front", "head")).mirrored == ("front", "head")
+    assert plan(names={0: "background", 1: "liver"}, mirrored=("right",)).mirrored == ("right",)
