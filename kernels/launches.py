@@ -52,7 +52,25 @@ def _implicit_kernel(stage: Stage, dtype: torch.dtype) -> None:
     triton.gradients(_tensor(1, stage.channels, *taps, dtype=dtype), *given, sigma)
 
 
-LAUNCHES: dict[str, Callable[[Stage, torch.dtype], None]] = {"gate": _gate, "implicit_kernel": _implicit_kernel}
+def _anchor_mix(stage: Stage, dtype: torch.dtype) -> None:
+    triton = _room("anchor_mix")
+    x, anchors = _tensor(1, stage.side**3, stage.channels, dtype=dtype), 16
+    of_anchors = [_tensor(anchors), _tensor(anchors), _tensor()]
+    for width, projection in (
+        (anchors, (None, None)),
+        (stage.channels, (_tensor(anchors, stage.channels), _tensor(anchors))),
+    ):
+        branch = _tensor(*x.shape[:-1], width, dtype=dtype)
+        given = (x, branch, _tensor(anchors, stage.channels), *of_anchors, *projection, 1e-5)
+        triton.apply(*given)
+        triton.gradients(x, *given)
+
+
+LAUNCHES: dict[str, Callable[[Stage, torch.dtype], None]] = {
+    "anchor_mix": _anchor_mix,
+    "gate": _gate,
+    "implicit_kernel": _implicit_kernel,
+}
 
 
 def _room(name: str) -> ModuleType:

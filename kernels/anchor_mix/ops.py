@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from . import cpu
+from ..backend import implementation
 
 
 @torch.library.custom_op("fredholm::anchor_mix", mutates_args=())
@@ -20,7 +20,7 @@ def apply(
 ) -> Tensor:
     """The mix."""
     with torch.autocast(x.device.type, enabled=False):
-        return cpu.apply(x, branch, anchors, measure, masses, alpha, weight, bias, epsilon)
+        return implementation(__name__, x).apply(x, branch, anchors, measure, masses, alpha, weight, bias, epsilon)
 
 
 @torch.library.custom_op("fredholm::anchor_mix_gradients", mutates_args=())
@@ -38,7 +38,8 @@ def gradients(
 ) -> list[Tensor]:
     """Its gradients by x, branch, anchors, measure, masses, alpha, weight and bias."""
     with torch.autocast(x.device.type, enabled=False):
-        return cpu.gradients(dy, x, branch, anchors, measure, masses, alpha, weight, bias, epsilon)
+        module = implementation(__name__, x)
+        return module.gradients(dy, x, branch, anchors, measure, masses, alpha, weight, bias, epsilon)
 
 
 @apply.register_fake

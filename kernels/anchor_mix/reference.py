@@ -3,6 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..definition import Definition, differentiate, evaluate
 from .measure import anchor_measure
 
 
@@ -18,10 +19,58 @@ def anchor_mix_reference(
 ) -> Tensor:
     """As `anchor_mix`."""
     p = anchor_measure(anchors)
-    c = branch if projection is None else F.linear(branch, *projection)
-    mean = (p * c).sum(-1, keepdim=True)
-    variance = (p * (c - mean).square()).sum(-1, keepdim=True)
-    c = (c - mean) / (variance + epsilon).sqrt()
-    w = p * c.exp() if shares is None else p * shares * c.exp()
-    w = w / w.sum(-1, keepdim=True)
-    return (1 - alpha) * x + alpha * (w @ anchors)
+    masses = p if shares is None else p * shares
+    return _with(epsilon)(x, branch, anchors, p, masses, alpha, *(projection or (None, None)))
+
+
+def apply(
+    x: Tensor,
+    branch: Tensor,
+    anchors: Tensor,
+    measure: Tensor,
+    masses: Tensor,
+    alpha: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    epsilon: float,
+) -> Tensor:
+    """The mix, as `cpu.apply`."""
+    return evaluate(_with(epsilon), x, branch, anchors, measure, masses, alpha, weight, bias)
+
+
+def gradients(
+    dy: Tensor,
+    x: Tensor,
+    branch: Tensor,
+    anchors: Tensor,
+    measure: Tensor,
+    masses: Tensor,
+    alpha: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    epsilon: float,
+) -> list[Tensor]:
+    """Gradients by all tensors, as `cpu.gradients`."""
+    found = differentiate(_with(epsilon), dy, x, branch, anchors, measure, masses, alpha, weight, bias)
+    return [x.new_empty(0) if each is None else each for each in found]
+
+
+def _with(epsilon: float) -> Definition:
+    def mix(
+        x: Tensor,
+        branch: Tensor,
+        anchors: Tensor,
+        measure: Tensor,
+        masses: Tensor,
+        alpha: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+    ) -> Tensor:
+        c = branch if weight is None else F.linear(branch, weight, bias)
+        mean = (measure * c).sum(-1, keepdim=True)
+        variance = (measure * (c - mean).square()).sum(-1, keepdim=True)
+        w = masses * ((c - mean) / (variance + epsilon).sqrt()).exp()
+        w = w / w.sum(-1, keepdim=True)
+        return (1 - alpha) * x + alpha * (w @ anchors)
+
+    return mix

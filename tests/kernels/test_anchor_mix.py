@@ -1,7 +1,7 @@
 """`anchor_mix` is held to its formula, outputs and gradients alike, and to what an interpolation promises."""
 
+import importlib
 import itertools
-import sys
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 # `fredholm.kernels.anchor_mix` is the function; its modules are reached by name.
-CPU = sys.modules["fredholm.kernels.anchor_mix.cpu"]
+CPU = importlib.import_module("fredholm.kernels.anchor_mix.cpu")
 OPS = torch.ops.fredholm
 
 # Largest error of the output and of the gradients, relative to the largest expected value; the one place.
@@ -332,6 +332,68 @@ def test_an_empty_batch_stays_empty() -> None:
     y, dx, dbranch, *others = results(mix, some, rand(0, 3, 5))
     assert (y.shape, dx.shape, dbranch.shape) == ((0, 3, 5), (0, 3, 5), (0, 3, 3))
     assert all(each.count_nonzero() == 0 for each in others)
+
+
+HALF_AND_FLOAT = [dtype for dtype in TOLERANCE if dtype != torch.float64]
+MODULE = "fredholm.kernels.anchor_mix.triton"
+
+
+@pytest.mark.parametrize("dtype", HALF_AND_FLOAT)
+@projected
+def test_triton_matches_the_formula(in_triton, projected, dtype) -> None:
+    for lead, channels, width, anchors in SIZES:
+        assert_matches(tensors(lead, channels, width, anchors, projected=projected, dtype=dtype))
+
+
+def test_triton_matches_the_formula_at_any_width_and_number_of_anchors(in_triton) -> None:
+    for n in range(1, 18):
+        assert_matches(tensors((n,), 18 - n, n, 1 + 3 * n % 17, projected=n % 2 == 0, dtype=torch.float32))
+
+
+@pytest.mark.parametrize(("rows", "anchors", "channels"), [(16, 16, 16), (32, 32, 64)])
+@projected
+def test_the_tiles_change_nothing(in_triton, projected, rows, anchors, channels, monkeypatch) -> None:
+    """Several tiles of rows, anchors, channels and width, none of them full."""
+    module = importlib.import_module(MODULE)
+    for name, value in (("ROWS", rows), ("ANCHORS", anchors), ("CHANNELS", channels), ("PARTS", 2)):
+        monkeypatch.setattr(module, name, value)
+    some = tensors((2, rows), channels + 5, channels + 3, 2 * anchors + 3, projected=projected, dtype=torch.float32)
+    some[4][: anchors + 1] = 0  # a whole tile of anchors that do not count
+    assert_matches(some)
+
+
+def test_anchors_far_from_the_origin_keep_their_digits_in_triton(in_triton) -> None:
+    some = tensors((9,), 6, 3, 40, dtype=torch.float32)
+    some[2] += 30
+    assert_matches(some)
+
+
+@pytest.mark.parametrize("layout", [lambda x: x.movedim(1, -1), lambda x: x[..., ::2]])
+def test_strides_do_not_matter_to_triton(in_triton, layout) -> None:
+    x = layout(rand(2, 6, 4, 8).float())
+    some = tensors(x.shape[:-1], x.shape[-1], x.shape[-1], x.shape[-1], dtype=torch.float32)
+    assert_matches([x, layout(rand(2, 6, 4, 8).float()), *(torch.stack([each, each], -1)[..., 0] for each in some[2:])])
+
+
+@projected
+def test_triton_gives_the_same_bits_again(in_triton, projected) -> None:
+    some, dy = tensors((3, 30), projected=projected, dtype=torch.float32), rand(3, 30, 5).float()
+    for once, again in zip(*(results(mix, some, dy) for _ in range(2)), strict=True):
+        assert torch.equal(once, again)
+
+
+def test_a_branch_in_half_precision_and_nothing_at_all_in_triton(in_triton) -> None:
+    x, branch, *rest = tensors(dtype=torch.float32)
+    assert_close(mix(x, branch.bfloat16(), *rest), mix(x, branch.bfloat16().float(), *rest), 1e-6)
+    y, dx, dbranch, *others = results(mix, [x[:0], branch[:0], *rest], x[:0])
+    assert (y.shape, dx.shape, dbranch.shape) == ((0, 5), (0, 5), (0, 3))
+    assert all(each.count_nonzero() == 0 for each in others)
+
+
+def test_the_definition_as_a_backend(monkeypatch) -> None:
+    monkeypatch.setenv("FREDHOLM_BACKEND", "reference")
+    for projected in (False, True):
+        assert_matches(tensors(projected=projected, dtype=torch.bfloat16))
 
 
 X, B, A, ONE = torch.zeros(2, 3), torch.zeros(2, 4), torch.ones(5, 3), torch.ones(())
