@@ -1,42 +1,41 @@
 """pynetdicom's server with bounds on what a peer can make it hold and on how long it can make it wait.
 
 As it comes, pynetdicom reads a PDU of any announced length and a data set of any length into memory, waits for the rest
-of either without end, and shakes hands for TLS in the thread that accepts everybody. It also passes each object from
-one thread to another and its answer back, and both of them sleep between two looks: milliseconds for each object.
+of either without end, and shakes hands for TLS in the thread that accepts everybody. Both threads of an association
+sleep between two looks, milliseconds for each object; so objects are taken from the wire by `stores`, past them.
 """
 
 import contextlib
-import queue
 import select
 import socket
 import ssl
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from socketserver import TCPServer
 
 from pynetdicom import evt
 from pynetdicom.association import Association
-from pynetdicom.dimse import DIMSEServiceProvider
-from pynetdicom.dimse_primitives import C_STORE
 from pynetdicom.dul import DULServiceProvider
-from pynetdicom.pdu_primitives import P_DATA
-from pynetdicom.service_class import StorageServiceClass
-from pynetdicom.sop_class import uid_to_service_class
-from pynetdicom.transport import AssociationSocket, ThreadedAssociationServer
+from pynetdicom.transport import ThreadedAssociationServer
+
+from .stores import Store, Stores, WireError
 
 PDU_BYTES = 128 << 10  # what we ask for; larger ones bring nothing
 LONGEST_PDU = 1 << 20  # what a request for an association may take
-LONGEST_COMMAND = 64 << 10
 WAIT_S = 0.005  # for a peer, before looking for something else to do
-INVALID_PDU = "Evt19"  # pynetdicom's event; it answers with an abort
+P_DATA_TF = 4
+ESTABLISHED, CLOSED, INVALID_PDU = "Sta6", "Evt17", "Evt19"  # a state and events of pynetdicom; the last one aborts
 
 
 class GuardedServer(ThreadedAssociationServer):
     """Shakes hands in a thread for each peer, and keeps quiet about peers that fail to.
 
     Args:
-        object_bytes: Largest data set; of a longer one a byte more is kept, which shows that it was longer.
+        store: What is done with each object.
+        object_bytes: Largest data set, see `Stores`.
         timeout_s: How long a peer may take for a handshake, for each PDU and between two.
         told: Called with a line for the log.
     """
@@ -44,9 +43,11 @@ class GuardedServer(ThreadedAssociationServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, *args, object_bytes: int, timeout_s: float, told: Callable[[str], None], **kwargs) -> None:
+    def __init__(
+        self, *args, store: Store, object_bytes: int, timeout_s: float, told: Callable[[str], None], **kwargs
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.object_bytes, self.timeout_s, self.told = object_bytes, timeout_s, told
+        self.store, self.object_bytes, self.timeout_s, self.told = store, object_bytes, timeout_s, told
         self._connections: list[tuple[Association, socket.socket]] = []
         self.bind(evt.EVT_CONN_OPEN, self._guard)
 
@@ -88,101 +89,125 @@ class GuardedServer(ThreadedAssociationServer):
     def _guard(self, event: evt.Event) -> None:
         """Put our bounds in the place of pynetdicom's parts, before the association begins."""
         association = event.assoc
-        association.dimse = _BoundedMessages(association, self.object_bytes)
         stream = association.dul.socket
         assert stream is not None
         assert stream.socket is not None
-        stream.recv = partial(_receive, stream, timeout_s=self.timeout_s)
-        association.dul._is_transport_event = partial(_wait_and_read, association.dul)
+        wire = BoundedWire(stream.socket, self.timeout_s)
+        stores = Stores(association, wire, self.object_bytes, self.store)
+        stream.recv = wire.read
+        association.dul._is_transport_event = partial(_wait_and_read, association.dul, wire, stores)
         self._connections.append((association, stream.socket))
 
 
-def _receive(stream: AssociationSocket, nr_bytes: int, *, timeout_s: float) -> bytearray:
-    """Read exactly `nr_bytes`, or fewer if the peer hangs up.
+class BoundedWire:
+    """A connection of which nobody reads more than was agreed on, or waits for longer than that.
 
-    Raises:
-        OSError: So much is no PDU, or the time is over; pynetdicom then closes the connection.
+    Args:
+        connection: The socket.
+        timeout_s: How long each reading may take.
     """
-    if nr_bytes > LONGEST_PDU:
-        raise OSError("a PDU is longer than any that was agreed")
-    assert stream.socket is not None
-    buffer, got, end = bytearray(nr_bytes), 0, time.monotonic() + timeout_s
-    with memoryview(buffer) as view:
-        while got < nr_bytes:
-            stream.socket.settimeout(max(end - time.monotonic(), 1e-3))
-            count = stream.socket.recv_into(view[got:])
+
+    def __init__(self, connection: socket.socket, timeout_s: float) -> None:
+        self.connection, self.timeout_s = connection, timeout_s
+        self._header = bytearray()
+
+    def ready(self, wait_s: float) -> bool:
+        """Whether there is something to read, now or after a while; or it is closed, as reading will tell."""
+        if isinstance(self.connection, ssl.SSLSocket) and self.connection.pending():
+            return True
+        with contextlib.suppress(OSError, ValueError):
+            return bool(select.select([self.connection], [], [], wait_s)[0])
+        return True
+
+    def peek(self) -> bytearray:
+        """The type and the length of the next PDU, or less if the peer hung up; `read` gives them once more."""
+        self._header = self.read(6)
+        return self._header
+
+    def read(self, nr_bytes: int) -> bytearray:
+        """Read exactly so many bytes, or fewer if the peer hangs up.
+
+        Raises:
+            OSError: So much is no PDU, or the time is over; pynetdicom then closes the connection.
+        """
+        if self._header:
+            header, self._header = self._header, bytearray()
+            return header
+        if nr_bytes > LONGEST_PDU:
+            raise OSError("a PDU is longer than any that was agreed")
+        buffer = bytearray(nr_bytes)
+        with memoryview(buffer) as view:
+            got = self._fill(view)
+        return buffer[:got]
+
+    def fill(self, view: memoryview) -> None:
+        """Fill a buffer.
+
+        Raises:
+            OSError: The peer hung up, or the time is over.
+        """
+        if self._fill(view) < len(view):
+            raise ConnectionError("the peer hung up within a PDU")
+
+    def send(self, data: bytes) -> None:
+        """Send all of it."""
+        self.connection.sendall(data)
+
+    def _fill(self, view: memoryview) -> int:
+        got, end = 0, time.monotonic() + self.timeout_s
+        while got < len(view):
+            self.connection.settimeout(max(end - time.monotonic(), 1e-3))
+            count = self.connection.recv_into(view[got:])
             if not count:
                 break
             got += count
-    stream.socket.settimeout(timeout_s)
-    return buffer[:got]
+        self.connection.settimeout(self.timeout_s)
+        return got
 
 
-def _wait_and_read(dul: DULServiceProvider) -> bool:
-    """Read a PDU if there is one, and be awake when it comes."""
-    stream = dul.socket
-    connection = stream.socket if stream is not None else None
-    if connection is not None and dul.event_queue.empty() and not _holds_data(connection):
-        with contextlib.suppress(OSError, ValueError):  # it is closed, as pynetdicom will find
-            select.select([connection], [], [], WAIT_S)
-    return DULServiceProvider._is_transport_event(dul)
+def _wait_and_read(dul: DULServiceProvider, wire: BoundedWire, stores: Stores) -> bool:
+    """Read what there is, and be awake when it comes; whether anything came."""
+    if not dul.event_queue.empty():
+        return False  # pynetdicom first does what it has to
+    ready = wire.ready(WAIT_S)
+    if dul.state_machine.current_state != ESTABLISHED:
+        return DULServiceProvider._is_transport_event(dul)
+    try:
+        if ready:
+            _take_objects(dul, wire, stores)
+    except WireError:
+        dul.event_queue.put(INVALID_PDU)
+    except OSError:
+        dul.event_queue.put(CLOSED)
+    return ready
 
 
-def _holds_data(connection: socket.socket) -> bool:
-    return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
-
-
-class _Served(queue.Queue):
-    """Messages that wait for the association's thread; objects do not wait, but are taken at once by who brings them.
-
-    While one is being written nothing is read from its peer, so that a peer that does not wait for answers cannot fill
-    the memory with objects.
-    """
-
-    def __init__(self, association: Association) -> None:
-        super().__init__()
-        self.association = association
-
-    def put(self, item, block: bool = True, timeout: float | None = None) -> None:
-        context_id, message = item
-        context = self.association._accepted_cx.get(context_id)
-        if isinstance(message, C_STORE) and message.is_valid_request and context is not None:
-            service = uid_to_service_class(str(context.abstract_syntax))
-            if service is StorageServiceClass:  # else pynetdicom knows what to answer
-                service(self.association).SCP(message, context)
+def _take_objects(dul: DULServiceProvider, wire: BoundedWire, stores: Stores) -> None:
+    """Take one PDU after the other, as long as they come and nothing else is to be done."""
+    with _unwatched(dul.assoc):
+        while _brings_data(wire.peek()):
+            stores.take(_length(wire.read(6)))
+            if dul.assoc.dimse.msg_queue.qsize() or dul.to_provider_queue.qsize() or not wire.ready(WAIT_S):
                 return
-        super().put(item, block, timeout)
+    dul._read_pdu_data()
 
 
-class _BoundedMessages(DIMSEServiceProvider):
-    """Puts messages together from their fragments, up to a length."""
+@contextmanager
+def _unwatched(association: Association) -> Iterator[None]:
+    """Let the association's own thread rest, which otherwise looks for work a thousand times a second."""
+    association._reactor_checkpoint.clear()
+    try:
+        yield
+    finally:
+        association._reactor_checkpoint.set()
 
-    def __init__(self, association: Association, object_bytes: int) -> None:
-        super().__init__(association)
-        self.msg_queue = _Served(association)
-        self.most, self.command, self.data = object_bytes + 1, 0, 0
 
-    def receive_primitive(self, primitive: P_DATA) -> None:
-        """Take the next fragments; those beyond the limit are dropped as they come."""
-        pieces = [[context, self._cut(value)] for context, value in primitive.presentation_data_value_list]
-        # Nor are more messages than one put aside for a peer that does not wait for answers.
-        if self.command > LONGEST_COMMAND or self.msg_queue.qsize() > 1:
-            self.dul.event_queue.put(INVALID_PDU)
-            return
-        primitive.presentation_data_value_list = pieces  # pyright: ignore[reportAttributeAccessIssue]
-        try:
-            super().receive_primitive(primitive)
-        except Exception:  # a malformed command would end pynetdicom's thread, and leave the peer waiting
-            self.dul.event_queue.put(INVALID_PDU)
-            return
-        if self.message is None:
-            self.command = self.data = 0
+def _brings_data(header: bytearray) -> bool:
+    return len(header) == 6 and header[0] == P_DATA_TF
 
-    def _cut(self, value: bytes) -> bytes:
-        """A fragment is a control byte, of which the lowest bit means a command, and what it carries."""
-        if value[:1] and value[0] & 1:
-            self.command += len(value)
-            return value
-        kept = value[: 1 + max(0, self.most - self.data)]
-        self.data += len(kept) - 1
-        return kept
+
+def _length(header: bytearray) -> int:
+    (length,) = struct.unpack(">L", header[2:])
+    if length > LONGEST_PDU:
+        raise OSError("a PDU is longer than any that was agreed")
+    return length

@@ -10,6 +10,7 @@ from pydicom.filewriter import write_dataset
 from pydicom.uid import UID, ImplicitVRLittleEndian
 from pynetdicom import build_context, build_role, evt
 from pynetdicom.association import Association
+from pynetdicom.dimse_primitives import C_STORE
 from pynetdicom.presentation import PresentationContext
 from pynetdicom.sop_class import (
     StudyRootQueryRetrieveInformationModelFind,  # pyright: ignore[reportAttributeAccessIssue]
@@ -21,7 +22,8 @@ from ...pipelines.gateway.arrival import SOP_CLASS, SOP_INSTANCE, SYNTAXES, Arri
 from .config import Store, Web
 from .dimse import associated
 from .faults import PeerError
-from .receiver import NOT_UNDERSTOOD, SUCCESS, read_arrival
+from .receiver import NOT_UNDERSTOOD, SUCCESS
+from .stores import Sent
 from .web import WebError, client, refusal
 
 TIMEOUT_S = 60.0
@@ -87,7 +89,7 @@ def by_get(source: Store, own_title: str, asked: Asked, sop_classes: tuple[str, 
     def keep(event: evt.Event) -> int:
         if not errors:
             try:
-                take(read_arrival(event))
+                take(_sent(event).arrival())
             except Exception as error:  # pynetdicom would swallow it
                 errors.append(error)
         return NOT_UNDERSTOOD if errors else SUCCESS
@@ -108,6 +110,14 @@ def by_get(source: Store, own_title: str, asked: Asked, sop_classes: tuple[str, 
         if errors:
             raise errors[0] from None
         raise
+
+
+def _sent(event: evt.Event) -> Sent:
+    request, context = event.request, event.context
+    assert isinstance(request, C_STORE)
+    agreed = (str(context.abstract_syntax), str(context.transfer_syntax))
+    data = request.DataSet.getbuffer() if request.DataSet else memoryview(b"")
+    return Sent(event.assoc, agreed, str(request.AffectedSOPClassUID), str(request.AffectedSOPInstanceUID), data)
 
 
 def by_move(source: Store, own_title: str, asked: Asked) -> int:

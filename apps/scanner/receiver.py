@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from uuid import uuid4
 
-from pydicom import Dataset
 from pynetdicom import AE, _config, build_context, evt
 from pynetdicom.association import Association
-from pynetdicom.dimse_primitives import C_STORE
 from pynetdicom.sop_class import Verification  # pyright: ignore[reportAttributeAccessIssue]
 
-from ...pipelines.gateway.arrival import SYNTAXES, Arrival, Reason, RefusedError, is_uid
+from ...pipelines.gateway.arrival import SYNTAXES, Reason, RefusedError, is_uid
 from ...pipelines.gateway.completeness import Arrivals
 from .config import Listen
 from .guard import PDU_BYTES, GuardedServer
+from .stores import Sent, WireError
 
 SUCCESS, OUT_OF_RESOURCES, OTHER_CLASS, NOT_UNDERSTOOD = 0x0000, 0xA700, 0xA900, 0xC000
 STATUS = {
@@ -92,8 +91,7 @@ class Receiver:
         entity.acse_timeout = entity.dimse_timeout = entity.network_timeout = listen.timeout_s
         contexts = [build_context(Verification)]
         contexts += [build_context(uid, list(SYNTAXES)) for uid in listen.sop_classes]
-        handlers = [
-            (evt.EVT_C_STORE, self._store),
+        handlers: list[evt.EventHandlerType] = [
             (evt.EVT_RELEASED, self._released),
             (evt.EVT_REJECTED, self._rejected),
         ]
@@ -105,6 +103,7 @@ class Receiver:
                 ssl_context=tls,
                 evt_handlers=handlers,
                 server_class=GuardedServer,  # pyright: ignore[reportArgumentType]
+                store=self._store,
                 object_bytes=listen.limits.object_bytes,
                 timeout_s=listen.timeout_s,
                 told=self.told,
@@ -114,24 +113,24 @@ class Receiver:
         assert isinstance(server, GuardedServer)
         return server
 
-    def _store(self, event: evt.Event) -> int | Dataset:
+    def _store(self, sent: Sent) -> tuple[int, str]:
         try:
-            outcome = self._keep(event)
+            outcome = self._keep(sent)
             self.counts[outcome] += 1
-            return SUCCESS
+            return SUCCESS, ""
         except RefusedError as refused:
             self.counts[refused.reason.name.lower()] += 1
-            self.told(f"object {_uid(event)} from {_caller(event)} was refused: {refused}")
-            return _answer(STATUS.get(refused.reason, NOT_UNDERSTOOD), str(refused))
+            self.told(f"object {_uid(sent)} from {_caller(sent.association)} was refused: {refused}")
+            return STATUS.get(refused.reason, NOT_UNDERSTOOD), str(refused)
         except Exception as error:  # its words may come out of the data set
             self.counts["errors"] += 1
-            self.told(f"object {_uid(event)} from {_caller(event)} could not be kept: {type(error).__name__}")
-            event.assoc.abort()  # so that what it brought counts as interrupted
-            return NOT_UNDERSTOOD
+            told = f"object {_uid(sent)} from {_caller(sent.association)} could not be kept: {type(error).__name__}"
+            self.told(told)
+            raise WireError(told) from None  # so that what the association brought counts as interrupted
 
-    def _keep(self, event: evt.Event) -> str:
-        arrival = read_arrival(event)
-        association = self._open.setdefault(event.assoc, uuid4().hex)
+    def _keep(self, sent: Sent) -> str:
+        arrival = sent.arrival()
+        association = self._open.setdefault(sent.association, uuid4().hex)
         return self.arrivals.spool.keep(arrival, association, self.clock())
 
     def _released(self, event: evt.Event) -> None:
@@ -144,38 +143,12 @@ class Receiver:
         self.counts["rejected"] += 1
         asked = event.assoc.requestor.primitive
         called = asked.called_ae_title if asked else None
-        self.told(f"an association was refused: called {called!r} by {_caller(event)}")
+        self.told(f"an association was refused: called {called!r} by {_caller(event.assoc)}")
 
 
-def read_arrival(event: evt.Event) -> Arrival:
-    """The object of a C-STORE request.
-
-    Raises:
-        RefusedError: See `Arrival.read`; or it is of another class than was agreed.
-    """
-    request, context = _request(event), event.context
-    if request.AffectedSOPClassUID != context.abstract_syntax:
-        raise RefusedError(Reason.OTHER_UID)
-    data = request.DataSet.getbuffer() if request.DataSet else b""
-    uid = str(request.AffectedSOPInstanceUID)
-    return Arrival.read(str(context.abstract_syntax), uid, str(context.transfer_syntax), data)
+def _caller(association: Association) -> str:
+    return repr(association.requestor.ae_title)
 
 
-def _request(event: evt.Event) -> C_STORE:
-    assert isinstance(event.request, C_STORE)
-    return event.request
-
-
-def _caller(event: evt.Event) -> str:
-    return repr(event.assoc.requestor.ae_title)
-
-
-def _uid(event: evt.Event) -> str:
-    uid = str(_request(event).AffectedSOPInstanceUID)
-    return uid if is_uid(uid) else "without a UID"
-
-
-def _answer(status: int, comment: str) -> Dataset:
-    answer = Dataset()
-    answer.Status, answer.ErrorComment = status, comment
-    return answer
+def _uid(sent: Sent) -> str:
+    return sent.uid if is_uid(sent.uid) else "without a UID"
