@@ -8,6 +8,7 @@ Source: SwinUNETR, Hatamizadeh et al. 2022, arXiv:2201.01266; mixed stages: arXi
 Patch embedding, window attention and patch merging are MONAI's; the convolutional blocks equal MONAI's.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -134,6 +135,13 @@ class MixerUNETR(nn.Module):
             return logits
         coarse = reversed(decoded[:-1])
         return [logits, *(head(level) for head, level in zip(self.coarse_heads, coarse, strict=False))]
+
+    def split(self) -> tuple[nn.Module, nn.Module]:
+        """The network without its last layer, and that layer, a linear map of each voxel; the weights stay shared."""
+        body = copy.copy(self)
+        body._modules = dict(self._modules)
+        body.head = nn.Identity()
+        return body, self.head
 
     def _encode(self, x: Tensor) -> list[Tensor]:
         """The features of the embedding and of every stage, finest first."""

@@ -38,8 +38,12 @@ def prepare_image(volume: Volume, preparation: Preparation) -> Tensor:
 def scale(image: np.ndarray, window: tuple[float, float], ends: tuple[float, float]) -> np.ndarray:
     """Cut values to the window, and bring its ends to these, float32."""
     (low, high), (first, last) = window, ends
-    share = (np.clip(image.astype(np.float32), low, high) - low) / (high - low)
-    return share * (last - first) + first
+    scaled = np.clip(image.astype(np.float32, copy=False), low, high)
+    scaled -= low  # in place, for each copy of a scan is hundreds of megabytes
+    scaled /= high - low
+    scaled *= last - first
+    scaled += first
+    return scaled
 
 
 def prepare_labels(labels: np.ndarray, like: Volume, shape: Sequence[int]) -> Tensor:

@@ -14,6 +14,7 @@ from ...pipelines.devices import Precision, pick_device
 from ...pipelines.ensemble import load_together
 from ...pipelines.images import stem
 from ...pipelines.ledger import Ledger, fingerprint
+from ...pipelines.memory import gigabytes
 from ...pipelines.mirror import mirrored
 from ...pipelines.plan import Plan
 from ...pipelines.predict import Predictor
@@ -194,6 +195,7 @@ class Work:
 
     def _label(self, scan: Scan) -> None:
         def label(volume: Volume) -> np.ndarray:
+            note(f"{scan.name}: peak memory about {gigabytes(self.predictor.check_memory(volume))}")
             with bar(scan.name, self.predictor.windows(volume)) as progress:
                 return self.predictor.label(volume, progress.tick)
 

@@ -349,3 +349,17 @@ def test_a_size_that_is_no_multiple_of_32_is_refused(grid) -> None:
 def test_a_patch_that_does_not_fit_is_refused(patch) -> None:
     with pytest.raises(ValueError, match="patch"):
         network(encoder=Encoder(patch=patch))(torch.zeros(1, 1, *(1024, 1024) if patch == 4 else (32, 32)))
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_the_last_layer_can_be_taken_off_and_done_later(axes: int) -> None:
+    model, x = network(axes=axes).eval(), torch.randn(1, 1, *(32,) * axes)
+    before = model(x)
+    body, head = model.split()
+    channels = body(x)
+    assert channels.shape[1] == model.feature_size
+    assert torch.equal(head(channels), before)
+    assert torch.equal(model(x), before)  # the network itself stays whole
+    assert {id(weight) for weight in model.parameters()} == {
+        id(weight) for part in (body, head) for weight in part.parameters()
+    }

@@ -211,6 +211,45 @@ def test_a_run_without_weights_gives_none(tmp_path: Path) -> None:
         Predictor.of(Run.create(tmp_path / "run", PLAN))
 
 
+def test_with_more_classes_than_channels_the_last_layer_is_done_once_for_each_slice() -> None:
+    names = {0: "background", **{index: f"class {index}" for index in range(1, 20)}}
+    plan = replace(PLAN, names=names)
+    model = untrained(plan)
+    given = scan((40, 20, 13))
+    predictor = Predictor(plan, model, CPU, "32-true")
+    image = prepare_image(given, plan.preparation)
+    with torch.inference_mode():
+        assert predictor.model(image.new_zeros(1, 1, 32, 32, 32)).shape[1] == NETWORK.feature_size
+        expected = label_volume(image, model, predictor.tiling, air=-1.0, shape=given.shape)
+    found = predictor.label(given)
+    assert len(np.unique(expected)) > 10
+    assert np.mean(found == expected) > 0.999  # where two logits are all but equal, rounding decides
+
+
+def test_a_scan_is_not_overwritten_by_a_network_that_returns_its_input() -> None:
+    given = Volume(scan().array, np.diag((1.0, 1.0, 2.0, 1.0)))  # neither turned nor resampled
+    before = given.array.copy()
+    Predictor(PLAN, nn.Identity(), CPU, "32-true").label(given)
+    np.testing.assert_array_equal(given.array, before)
+
+
+def test_a_scan_that_does_not_fit_into_memory_is_refused_before_the_work(  # D5
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peak = predictor.check_memory(scan())
+    larger = predictor.peak_bytes(Volume(np.zeros((300, 200, 100), np.float32), np.eye(4)))
+    assert larger - peak > 4 * 300 * 200 * 100  # the prepared scan at least
+    monkeypatch.setattr("fredholm.pipelines.predict.available_bytes", lambda: 1_000_000)
+    with pytest.raises(ValueError, match=r"34 x 20 x 13 voxels takes about .* GB, and .* GB are there: free some"):
+        predictor.check_memory(scan())
+
+
+def test_memory_is_told_without_a_change_to_the_network(predictor: Predictor) -> None:
+    expected = predictor.label(scan())
+    predictor.check_memory(scan())
+    np.testing.assert_array_equal(predictor.label(scan()), expected)
+
+
 def test_compiling_replaces_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = Greater()
     monkeypatch.setattr(torch, "compile", lambda model: compiled)

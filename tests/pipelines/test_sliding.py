@@ -207,6 +207,23 @@ def test_memory_holds_one_windows_height_of_logits(monkeypatch, depth: int, fine
     assert max(waiting) <= 3  # slices that await their neighbour
 
 
+@pytest.mark.parametrize("shape", [None, (30, 25, 19), (6, 9, 8)])
+def test_a_linear_head_may_wait_until_the_windows_are_blended(shape) -> None:
+    torch.manual_seed(2)
+    channels, classes, image = 3, 30, torch.randn(1, 14, 11, 17)
+    body, weight = Uneven((8, 8, 8), channels), torch.randn(classes, channels)
+
+    def head(x: Tensor) -> Tensor:
+        return torch.einsum("kc,bc...->bk...", weight, x)
+
+    tiling, peak = Tiling(window=(8, 8, 8)), Peak()
+    expected = label_volume(image, lambda window: head(body(window)), tiling, air=-1.0, shape=shape)
+    with peak:
+        found = label_volume(image, body, tiling, air=-1.0, shape=shape, head=head)
+    assert np.mean(found == expected) > 0.999  # where two logits are all but equal, rounding decides
+    assert peak.largest <= max(channels * 8 * 11 * 17, classes * np.prod((shape or image.shape[1:])[1:]))
+
+
 def test_when_slices_are_averaged_only_those_in_reach_are_kept(monkeypatch) -> None:
     waiting = []
     push = sliding._Labels.push
@@ -262,6 +279,7 @@ def test_the_image_is_not_changed() -> None:
     before = image.clone()
     label_volume(image, one_hot, Tiling(window=(9, 9, 9)), air=0.0)
     label_volume(image, one_hot, Tiling(window=(4, 4, 4)), air=0.0)
+    label_volume(image, lambda window: window, Tiling(window=(4, 4, 4)), air=0.0)  # a model that returns its input
     assert torch.equal(image, before)
 
 

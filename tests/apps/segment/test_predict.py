@@ -53,6 +53,18 @@ def test_one_scan_gives_one_file_and_its_name_on_stdout(
     assert nib.load(target).get_data_dtype() == np.uint8  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_the_peak_of_memory_is_told_before_and_a_scan_that_does_not_fit_is_refused(
+    tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan, target = write_scan(tmp_path / "ct.nii.gz"), tmp_path / "labels.nii.gz"
+    assert predict(scan, target, run) == 0
+    assert "ct.nii.gz: peak memory about " in capsys.readouterr().err
+    target.unlink()
+    monkeypatch.setattr("fredholm.pipelines.predict.available_bytes", lambda: 1_000_000)
+    says(capsys, "labelling a scan of 24 x 20 x 28 voxels takes about", "free some", code=predict(scan, target, run))
+    assert names(tmp_path) == ["ct.nii.gz"]
+
+
 @pytest.mark.parametrize("ending", [".nrrd", ".mha", ".mhd"])
 def test_other_formats_go_in_and_out_and_give_the_same_labels(tmp_path: Path, run: Path, ending: str) -> None:
     nifti = write_scan(tmp_path / "ct.nii.gz")
