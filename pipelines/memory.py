@@ -6,6 +6,7 @@ it ends is not seen, nor are the gaps between the pieces that an allocator hands
 """
 
 import copy
+import re
 import resource
 import sys
 import weakref
@@ -79,6 +80,11 @@ def resident_bytes() -> int:
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * resource.getpagesize()
+    return peak_resident_bytes()
+
+
+def peak_resident_bytes() -> int:
+    """The most memory that this process ever had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
@@ -98,3 +104,15 @@ def available_bytes() -> int | None:
 def gigabytes(size: float) -> str:
     """So many bytes in words, GB of 10^9."""
     return f"{size / 1e9:.2g} GB" if size < 1e10 else f"{size / 1e9:.0f} GB"
+
+
+def parsed_bytes(words: str) -> int:
+    """Bytes from words such as 8GB, 7.5 GB or 800MB, of 10^9 and 10^6.
+
+    Raises:
+        ValueError: They say no size.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([MGT])B?\s*", words, re.IGNORECASE)
+    if found is None or not float(found[1]):
+        raise ValueError(f"expected an amount of memory such as 8GB, not {words!r}")
+    return round(float(found[1]) * {"M": 1e6, "G": 1e9, "T": 1e12}[found[2].upper()])

@@ -123,15 +123,20 @@ class Recipe(TrainingRecipe):
     Args:
         window: Voxels of a patch along the three axes; also the window of prediction.
         foreground: Share of patches that are centred on a labelled voxel.
+        class_weights: Of each class's voxels in the cross-entropy, by class index; those that are not there weigh 1.
     """
 
     window: tuple[int, int, int] = (96, 96, 96)
     foreground: float = 0.67
+    class_weights: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         expect_numbers(self, "window", self.window, 3)
         expect_share(self, "foreground")
+        weights = self.class_weights.values() if isinstance(self.class_weights, dict) else [None]
+        if not all(isinstance(weight, int | float) and weight > 0 for weight in weights):
+            raise ValueError(f"class_weights are positive numbers by class index, not {self.class_weights!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +186,10 @@ class Plan:
         if len({*counts}) > 1:
             raise ValueError(f"channels: {counts[0]} names, {counts[1]} of the network, {counts[2]} windows")
         self._check_mirrored()
+        if self.recipe is not None and not self.recipe.class_weights.keys() <= self.names.keys():
+            raise ValueError(
+                f"recipe: class_weights has {[*self.recipe.class_weights]}, the classes are {[*self.names]}"
+            )
         regions = self.regions.items() if isinstance(self.regions, dict) else [(None, self.regions)]
         for index, parts in regions:
             if not isinstance(parts, list) or not {index, *parts} <= self.names.keys():
@@ -200,9 +209,9 @@ class Plan:
         """The network with these weights, in evaluation mode."""
         return self.network.load(weights, len(self.names))
 
-    def write(self, path: Path) -> None:
-        """Write the YAML file, all or nothing."""
-        write_record(self, path)
+    def write(self, path: Path, remarks: Mapping[str, str] | None = None) -> None:
+        """Write the YAML file, all or nothing, with these comments above the fields that they name."""
+        write_record(self, path, remarks)
 
     @classmethod
     def read(cls, path: Path) -> "Plan":

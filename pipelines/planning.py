@@ -1,5 +1,6 @@
 """From a data set and a few wishes to a plan and prepared cases."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,12 +11,14 @@ from .cache import Keep, anew
 from .dataset import Case, DataSet, read_case
 from .plan import Network, Plan, Preparation, Recipe
 from .prepare import fitting, prepare_image, prepare_labels
+from .reasons import reasons
 from .resample import resampled_shape
-from .sampling import PreparedCase
+from .sampling import PLACES, PreparedCase
 from .splits import Split
 from .volume import Volume, canonical
 
 SIDE = 32  # a window's sides are multiples of it
+FLOAT, INDEX = 4, 8  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,25 @@ class Wishes:
     mirrored: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A plan, why it is so, and what its cases take.
+
+    Args:
+        plan: The plan.
+        reasons: Why, by field of the plan.
+        read_bytes: Of the scans and label maps as they are read, all of them.
+        prepared_bytes: Of what training keeps of them.
+        held_out_grids: Voxels of the prepared cases that are held out.
+    """
+
+    plan: Plan
+    reasons: dict[str, str]
+    read_bytes: int
+    prepared_bytes: int
+    held_out_grids: list[tuple[int, int, int]]
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A plan with the cases it speaks of."""
@@ -48,45 +70,52 @@ class Prepared:
     validation: list[PreparedCase]
 
 
+def plan_dataset(dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None) -> Planned:
+    """Make the plan for a data set.
+
+    Args:
+        dataset: With label maps.
+        wishes: What is asked for.
+        tick: Is told the name of each case that was read.
+
+    Raises:
+        ValueError: No labels, a name that is no case, or files that do not fit together.
+    """
+    train, held_out = _sides(dataset, wishes.split or own_split(dataset))
+    read = _read_all(dataset, [*train, *held_out], tick)
+    plan = _plan(dataset, wishes, read, train, held_out)
+    scans, labels = zip(*read.values(), strict=True)
+    channels, places = len(dataset.channels), PLACES * len(dataset.names)
+    grids = {case.name: _grid(read[case.name][0], plan.preparation) for case in [*train, *held_out]}
+    return Planned(
+        plan=plan,
+        reasons=reasons(plan, [read[case.name] for case in train], wishes.recipe.window),
+        read_bytes=sum(one.nbytes for scan in scans for one in scan.channels) + sum(one.nbytes for one in labels),
+        prepared_bytes=sum(
+            math.prod(grid) * (FLOAT * channels + read[name][1].itemsize) + INDEX * places
+            for name, grid in grids.items()
+        ),
+        held_out_grids=[grids[case.name] for case in held_out],
+    )
+
+
 def plan_and_prepare(
     dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None, keep: Keep = anew
 ) -> Prepared:
-    """Make the plan for a data set, and prepare its cases.
+    """The plan of `plan_dataset`, and its cases prepared.
 
     Args:
         dataset: With label maps.
         wishes: What is asked for.
         tick: Is told the name of each case that was read.
         keep: Where prepared cases are kept for the next time, such as a `Cache`.
-
-    Raises:
-        ValueError: No labels, a name that is no case, or files that do not fit together.
     """
     train, held_out = _sides(dataset, wishes.split or own_split(dataset))
-    read = {}
-    for case in [*train, *held_out]:
-        read[case.name] = _read(dataset, case)
-        tick(case.name)
-    preparation = fitting([read[case.name] for case in train], len(dataset.names))
-    if wishes.spacing_mm is not None:
-        preparation = replace(preparation, spacing_mm=wishes.spacing_mm)
-    if wishes.window_hu is not None:
-        preparation = replace(preparation, window_hu=wishes.window_hu)
-    window = _window([read[case.name][0] for case in train], preparation, wishes.recipe.window)
-    plan = Plan(
-        names=dataset.names,
-        channels=dataset.channels,
-        mirrored=wishes.mirrored,
-        regions=dataset.classes.regions,
-        preparation=preparation,
-        network=replace(wishes.network, channels=len(dataset.channels)),
-        recipe=replace(wishes.recipe, window=window),
-        window=window,
-        data=_data(dataset.root, train, held_out),
-    )
+    read = _read_all(dataset, [*train, *held_out], tick)
+    plan = _plan(dataset, wishes, read, train, held_out)
 
     def one(case: Case) -> PreparedCase:
-        return keep(case, preparation, lambda: _prepared(plan, case, *read[case.name]))
+        return keep(case, plan.preparation, lambda: _prepared(plan, case, *read[case.name]))
 
     return Prepared(plan, [one(case) for case in train], [one(case) for case in held_out])
 
@@ -137,6 +166,43 @@ def _sides(dataset: DataSet, split: Split) -> tuple[list[Case], list[Case]]:
     return [cases[name] for name in split.training], [cases[name] for name in split.validation]
 
 
+def _plan(
+    dataset: DataSet,
+    wishes: Wishes,
+    read: dict[str, tuple[Volume, np.ndarray]],
+    train: Sequence[Case],
+    held_out: Sequence[Case],
+) -> Plan:
+    preparation = fitting([read[case.name] for case in train], len(dataset.names))
+    if wishes.spacing_mm is not None:
+        preparation = replace(preparation, spacing_mm=wishes.spacing_mm)
+    if wishes.window_hu is not None:
+        preparation = replace(preparation, window_hu=wishes.window_hu)
+    window = _window([read[case.name][0] for case in train], preparation, wishes.recipe.window)
+    return Plan(
+        names=dataset.names,
+        channels=dataset.channels,
+        mirrored=wishes.mirrored,
+        regions=dataset.classes.regions,
+        preparation=preparation,
+        network=replace(wishes.network, channels=len(dataset.channels)),
+        recipe=replace(wishes.recipe, window=window),
+        window=window,
+        data=_data(dataset.root, train, held_out),
+    )
+
+
+def _read_all(
+    dataset: DataSet, cases: Sequence[Case], tick: Callable[[str], None]
+) -> dict[str, tuple[Volume, np.ndarray]]:
+    """Each case's image and class indices, by its name."""
+    read = {}
+    for case in cases:
+        read[case.name] = _read(dataset, case)
+        tick(case.name)
+    return read
+
+
 def _read(dataset: DataSet, case: Case) -> tuple[Volume, np.ndarray]:
     volume, labels = read_case(dataset, case)
     assert labels is not None
@@ -145,12 +211,16 @@ def _read(dataset: DataSet, case: Case) -> tuple[Volume, np.ndarray]:
 
 def _window(volumes: Sequence[Volume], preparation: Preparation, largest: Sequence[int]) -> tuple[int, int, int]:
     """The largest window wanted, but along no axis more than the median scan needs."""
-    shapes = np.array([resampled_shape(canonical(volume), preparation.spacing_mm) for volume in volumes])
+    shapes = np.array([_grid(volume, preparation) for volume in volumes])
     if any(side % SIDE for side in largest):
         raise ValueError(f"each side of a window is a multiple of {SIDE}, not {tuple(largest)}")
     needed = np.ceil(np.median(shapes, axis=0) / SIDE).astype(int) * SIDE
     i, j, k = (int(min(n, w)) for n, w in zip(needed, largest, strict=True))
     return i, j, k
+
+
+def _grid(volume: Volume, preparation: Preparation) -> tuple[int, int, int]:
+    return resampled_shape(canonical(volume), preparation.spacing_mm)
 
 
 def _prepared(plan: Plan, case: Case, volume: Volume, labels: np.ndarray) -> PreparedCase:

@@ -101,15 +101,15 @@ class Predictor:
         What the process has now, its libraries and the scan included, is measured; what one window takes is counted;
         the prepared scan, the sums of windows, slices and label maps follow from their shapes.
         """
-        self._forward(torch.zeros(1, 1, *(32,) * 3))  # what libraries load on first use is there from now on
+        self._forward(torch.zeros(1, self._inputs, *(32,) * 3))  # what libraries load on first use is there from now on
         own = canonical(volume).shape
         grid = resampled_shape(canonical(volume), self.plan.preparation.spacing_mm)
         depth, height, width = (max(n, w) for n, w in zip(grid, self.plan.window, strict=True))
         sums = 4 * (self._channels + 1) * min(depth, self.plan.window[0]) * height * width
         slices = 4 * (3 * self._channels + 2 * len(self.plan.names) + 2) * max(own[1] * own[2], grid[1] * grid[2])
         labels = 2 * math.prod(own) * (1 if len(self.plan.names) <= 256 else 2)
-        preparing = 4 * (math.prod(own) * (3 if own != grid else 1) + math.prod(grid))
-        predicting = 4 * math.prod(grid) + sums + max(self._window_bytes, slices) + labels
+        preparing = 4 * self._inputs * (math.prod(own) * (3 if own != grid else 1) + math.prod(grid))
+        predicting = 4 * self._inputs * math.prod(grid) + sums + max(self._window_bytes, slices) + labels
         return resident_bytes() + max(preparing, predicting)
 
     def check_memory(self, volume: Volume) -> int:
@@ -128,6 +128,11 @@ class Predictor:
         return peak
 
     @property
+    def _inputs(self) -> int:
+        """Channels of a scan."""
+        return self.plan.network.channels
+
+    @property
     def _channels(self) -> int:
         """Of what is blended."""
         return len(self.plan.names) if isinstance(self.head, nn.Identity) else self.model.feature_size  # pyright: ignore
@@ -137,7 +142,9 @@ class Predictor:
         """Of host memory while a window goes through the network."""
         if self.device.type != "cpu":
             return 0
-        return counted_peak(self.model, lambda model: self._through(model, torch.zeros(1, 1, *self.plan.window)))
+        return counted_peak(
+            self.model, lambda model: self._through(model, torch.zeros(1, self._inputs, *self.plan.window))
+        )
 
     def _forward(self, window: Tensor) -> Tensor:
         return self._through(self.model, window)

@@ -1,6 +1,7 @@
 """Records in YAML that people write: every key is checked, so that a slip of the pen is named."""
 
 import dataclasses
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,10 +12,37 @@ from .files import write_text
 
 Record = TypeVar("Record")
 
+COMMENT = 100  # characters of a line of comment
 
-def write_record(record: Any, path: Path) -> None:
-    """Write a dataclass as a YAML file, all or nothing."""
-    write_text(path, yaml.safe_dump(_plain(record), sort_keys=False, allow_unicode=True))
+
+def write_record(record: Any, path: Path, remarks: Mapping[str, str] | None = None) -> None:
+    """Write a dataclass as a YAML file, all or nothing.
+
+    Args:
+        record: The dataclass.
+        path: The file.
+        remarks: Comments by the field that they stand above, such as `"recipe.window"`; that of "" stands at the top.
+    """
+    remarks = remarks or {}
+    write_text(path, _comment(remarks.get("", "")) + _text(record, remarks))
+
+
+def _text(record: Any, remarks: Mapping[str, str], above: str = "") -> str:
+    """A record as YAML, field by field."""
+    parts = []
+    for one in dataclasses.fields(record):
+        name, value = one.name, getattr(record, one.name)
+        parts.append(_comment(remarks.get(above + name, "")))
+        if dataclasses.is_dataclass(value):
+            parts += [f"{name}:\n", textwrap.indent(_text(value, remarks, f"{above}{name}."), "  ")]
+        else:
+            parts.append(yaml.safe_dump({name: _plain(value)}, sort_keys=False, allow_unicode=True))
+    return "".join(parts)
+
+
+def _comment(words: str) -> str:
+    lines = (line for paragraph in words.splitlines() for line in textwrap.wrap(paragraph, COMMENT))
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def read_record(kind: type[Record], path: Path, records: Mapping[str, type]) -> Record:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from .augment import CTAugmentation
@@ -49,7 +51,7 @@ class Segmenting:
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         """Dice and cross-entropy, at every level that the network gives."""
         image, labels = batch
-        return deeply_supervised(model(image), labels)
+        return deeply_supervised(model(image), labels, self._class_weights)
 
     @property
     def held_out(self) -> list[str]:
@@ -73,6 +75,11 @@ class Segmenting:
     def better(self, score: float, best: float) -> bool:
         """A higher Dice is better."""
         return score > best
+
+    @cached_property
+    def _class_weights(self) -> Tensor | None:
+        given = self._recipe.class_weights
+        return torch.tensor([given.get(index, 1.0) for index in sorted(self.plan.names)]) if given else None
 
     @property
     def _recipe(self) -> Recipe:

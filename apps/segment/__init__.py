@@ -1,4 +1,4 @@
-"""`fredholm segment`: check, train, predict, evaluate, export."""
+"""`fredholm segment`: check, plan, train, predict, evaluate, export."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -8,11 +8,13 @@ import tyro
 from .check import CheckData
 from .evaluate import Evaluate
 from .export import Export
+from .plan import MakePlan
 from .predict import Predict
 from .train import Train
 
 Commands = (
     Annotated[CheckData, tyro.conf.subcommand("check")]
+    | Annotated[MakePlan, tyro.conf.subcommand("plan")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
@@ -22,7 +24,7 @@ Commands = (
 
 @dataclass
 class Segment:
-    """Label the organs of CT volumes: check, train, predict, evaluate, export."""
+    """Label the organs of CT volumes: check, plan, train, predict, evaluate, export."""
 
     command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
 

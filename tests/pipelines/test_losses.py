@@ -160,3 +160,19 @@ def test_a_patch_that_nobody_labelled_costs_nothing() -> None:
     (gradient,) = torch.autograd.grad(loss, logits)
     assert float(loss.detach()) == pytest.approx(0.0, abs=1e-6)
     assert not gradient.any()
+
+
+@pytest.mark.parametrize(("batch", "classes", "grid"), GRIDS)
+def test_class_weights_are_those_of_the_cross_entropy_alone(batch: int, classes: int, grid: tuple[int, ...]) -> None:
+    logits, labels = example(batch, classes, grid)
+    weights = torch.rand(classes) + 0.1
+    plain, weighted = (torch.nn.functional.cross_entropy(logits, labels, given) for given in (None, weights))
+    found = dice_cross_entropy(logits, labels, weights) - dice_cross_entropy(logits, labels)
+    torch.testing.assert_close(found, weighted - plain, rtol=1e-4, atol=1e-5)
+
+
+def test_equal_class_weights_change_nothing_and_unlabelled_voxels_have_none() -> None:
+    logits, labels = example(2, 3, (4, 5, 6))
+    labels[0, :2] = 4  # nobody labelled them
+    same, other = (dice_cross_entropy(logits, labels, weights) for weights in (torch.full((3,), 2.5), None))
+    torch.testing.assert_close(same, other)

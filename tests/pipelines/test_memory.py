@@ -3,7 +3,7 @@
 import pytest
 import torch
 from fredholm.backbones import MixerUNETR
-from fredholm.pipelines.memory import available_bytes, counted_peak, gigabytes, resident_bytes
+from fredholm.pipelines.memory import available_bytes, counted_peak, gigabytes, parsed_bytes, resident_bytes
 from torch import nn
 
 
@@ -69,3 +69,14 @@ def test_a_process_has_some_memory_and_may_have_more() -> None:
 @pytest.mark.parametrize(("size", "words"), [(1.234e9, "1.2 GB"), (34e6, "0.034 GB"), (74.2e9, "74 GB")])
 def test_bytes_are_told_in_gigabytes(size: float, words: str) -> None:
     assert gigabytes(size) == words
+
+
+@pytest.mark.parametrize(("words", "size"), [("8GB", 8e9), ("7.5 g", 7.5e9), ("800 MB", 8e8), ("1tb", 1e12)])
+def test_amounts_of_memory_are_read_as_people_write_them(words: str, size: float) -> None:
+    assert parsed_bytes(words) == size
+
+
+@pytest.mark.parametrize("words", ["", "8", "much", "-8GB", "0GB", "8 GiB"])
+def test_what_is_no_amount_of_memory_is_refused(words: str) -> None:
+    with pytest.raises(ValueError, match="expected an amount of memory such as 8GB"):
+        parsed_bytes(words)

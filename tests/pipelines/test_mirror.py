@@ -144,5 +144,5 @@ def test_a_folder_that_was_labelled_without_mirror_images_is_labelled_again_with
 
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fredholm.apps.segment.train.EPOCH", 3)
+    monkeypatch.setattr("fredholm.apps.segment.choices.EPOCH", 3)
     monkeypatch.setattr("fredholm.pipelines.plan.Network.build", lambda _, classes: nn.Conv3d(1, classes, 3, padding=1))

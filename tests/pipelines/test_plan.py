@@ -22,7 +22,13 @@ FULL = plan(
     names={0: "background", 1: "yes", 2: "1", 3: "Leber, \u00fcbrig: 'links' #1\n", 4: "null"},
     network=Network(stages="HAHA", feature_size=24, boundary="periodic", registers=4, deep_supervision=2),
     recipe=Recipe(
-        window=(64, 32, 96), minutes=0.1, learning_rate=1e-5, weight_decay=3e-17, ema=0.999, precision="bf16-mixed"
+        window=(64, 32, 96),
+        minutes=0.1,
+        learning_rate=1e-5,
+        weight_decay=3e-17,
+        ema=0.999,
+        precision="bf16-mixed",
+        class_weights={0: 0.5, 3: 2.0},
     ),
     window=(64, 32, 96),
     postprocessing=(
@@ -54,6 +60,28 @@ def test_the_file_is_plain_yaml_with_a_key_for_each_field(tmp_path: Path) -> Non
     assert list(content) == [field.name for field in dataclasses.fields(Plan)]
     assert list(content["recipe"]) == [field.name for field in dataclasses.fields(Recipe)]
     assert "\u00fcbrig" in (tmp_path / "plan.yaml").read_text(encoding="utf-8")
+
+
+def test_remarks_stand_above_their_fields_and_change_nothing(tmp_path: Path) -> None:
+    remarks = {"": "at the top", "names": "one\ntwo", "recipe.window": "why " * 60, "regions": "last"}
+    FULL.write(tmp_path / "plan.yaml", remarks)
+    assert Plan.read(tmp_path / "plan.yaml") == FULL
+    lines = (tmp_path / "plan.yaml").read_text(encoding="utf-8").splitlines()
+    assert lines[:4] == ["# at the top", "# one", "# two", "names:"]
+    above = lines[: lines.index("  window:")][::-1]
+    assert all(line.startswith("  # why") for line in above[:2])
+    assert max(map(len, lines)) < 120
+
+
+@pytest.mark.parametrize("weights", [{1: 0.0}, {1: "much"}, [1.0, 2.0]])
+def test_class_weights_that_are_none_are_refused(weights: object) -> None:
+    with pytest.raises(ValueError, match="class_weights are positive numbers by class index"):
+        Recipe(class_weights=weights)  # pyright: ignore[reportArgumentType]
+
+
+def test_class_weights_of_a_class_that_is_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"class_weights has \[7\], the classes are \[0, 1\]"):
+        plan(recipe=Recipe(class_weights={7: 2.0}))
 
 
 def test_an_edit_by_hand_is_taken(tmp_path: Path) -> None:

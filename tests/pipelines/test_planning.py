@@ -10,7 +10,7 @@ from fredholm.pipelines import prepare
 from fredholm.pipelines.dataset import DataSet, open_dataset
 from fredholm.pipelines.nifti import read_labels, read_volume, write_labels, write_volume
 from fredholm.pipelines.plan import Network, Recipe
-from fredholm.pipelines.planning import Wishes, plan_and_prepare, prepare_again
+from fredholm.pipelines.planning import Wishes, plan_and_prepare, plan_dataset, prepare_again
 from fredholm.pipelines.prepare import prepare_image, prepare_labels
 from fredholm.pipelines.splits import Split
 from fredholm.pipelines.volume import Volume
@@ -222,3 +222,28 @@ def test_what_nobody_labelled_neither_opens_the_window_nor_draws_patches(tmp_pat
     assert found.plan.preparation.window_hu[1] < 150  # the voxels of value 2 have 180 to 220
     assert [sorted(case.places) for case in found.training] == [[1], [1]]
     assert found.training[0].labels.max() == 2
+
+
+def test_a_plan_alone_is_the_one_that_training_makes_and_each_reason_is_a_fields(tmp_path: Path) -> None:
+    dataset = data(tmp_path, 6, spacing=(0.8, 1.1, 2.0))
+    planned, prepared = plan_dataset(dataset, WISHES), plan_and_prepare(dataset, WISHES)
+    assert planned.plan == prepared.plan
+    for name, words in planned.reasons.items():
+        owner: object = planned.plan
+        for part in name.split("."):
+            owner = getattr(owner, part)  # or the reason would stand nowhere
+        assert words
+    assert "class 2: " in planned.reasons["names"]
+    assert "0.8 x 1.1 x 2 mm" in planned.reasons["preparation.spacing_mm"]
+
+
+def test_the_memory_of_cases_is_that_of_their_arrays(tmp_path: Path) -> None:
+    dataset = data(tmp_path, 5, shape=(60, 70, 50))
+    wishes = wish(spacing_mm=(1.5, 1.5, 1.5))
+    planned, prepared = plan_dataset(dataset, wishes), plan_and_prepare(dataset, wishes)
+    cases = [*prepared.training, *prepared.validation]
+    kept = sum(case.image.nbytes + case.labels.nbytes for case in cases)
+    places = sum(place.nbytes for case in cases for place in case.places.values())
+    assert kept + places <= planned.prepared_bytes <= 1.5 * kept + 8 * 20_000 * 3 * len(cases)
+    assert planned.read_bytes == 5 * 60 * 70 * 50 * (4 + 1)
+    assert planned.held_out_grids == [tuple(case.image.shape[1:]) for case in prepared.validation]

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from fredholm.apps.segment import train
+from fredholm.apps.segment import choices
 from fredholm.pipelines.plan import Network
 from helpers.segment import even_run
 
 
 @pytest.fixture(autouse=True)
 def _short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "EPOCH", 3)
+    monkeypatch.setattr(choices, "EPOCH", 3)
 
 
 @pytest.fixture(scope="module")
