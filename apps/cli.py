@@ -18,6 +18,7 @@ from .convert import Convert
 from .demo import Demo
 from .info import Info
 from .pde import Pde
+from .points import Points
 from .scanner import Scanner
 from .segment import Segment
 
@@ -25,6 +26,7 @@ Commands = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Segment, tyro.conf.subcommand("segment")]
     | Annotated[Pde, tyro.conf.subcommand("pde")]
+    | Annotated[Points, tyro.conf.subcommand("points")]
     | Annotated[Scanner, tyro.conf.subcommand("scanner")]
     | Annotated[Convert, tyro.conf.subcommand("convert")]
     | Annotated[Bundle, tyro.conf.subcommand("bundle")]

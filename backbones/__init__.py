@@ -10,6 +10,7 @@ from .kappa import DiagonalKernel, LowRankKernel, MLPKernel
 from .known_kappa import ConvolutionKernel, RecurrentKernel, SoftmaxKernel
 from .mixer_unetr import Encoder, MixerUNETR
 from .monai_weights import MonaiOptions, from_monai
+from .point_itnet import PointBody, PointITNet
 from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
 from .stages import Hyena, Integral, WindowAttention
@@ -32,6 +33,8 @@ __all__ = [
     "MixerUNETR",
     "MonaiOptions",
     "NearSamples",
+    "PointBody",
+    "PointITNet",
     "ProductGates",
     "RecurrentKernel",
     "RegisterPool",

@@ -23,7 +23,9 @@ from .integral_transform import (
     fourier_features,
     integral_transform,
     itnet_kappa,
+    take,
 )
+from .neighbours import farthest_points, nearest_points
 from .short_convolution import short_convolution
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "draw_by_score",
     "draw_near",
     "draw_uniform",
+    "farthest_points",
     "fftconv",
     "fourier_features",
     "gate",
@@ -51,7 +54,9 @@ __all__ = [
     "instance_norm",
     "integral_transform",
     "itnet_kappa",
+    "nearest_points",
     "reuse_host_memory",
     "short_convolution",
     "spectrum",
+    "take",
 ]

@@ -259,7 +259,8 @@ class Trainer:
             for index in range(recipe.batch)
         ]
         examples = self.task.examples(last * recipe.batch * world)
-        loader = DataLoader(examples, recipe.batch, sampler=numbers, num_workers=self.workers)
+        own = torch.Generator()  # PyTorch's own is the network's, and must be after a resume where it was
+        loader = DataLoader(examples, recipe.batch, sampler=numbers, num_workers=self.workers, generator=own)
         gathered: list[Any] = []
         for batch in loader:
             gathered.append(batch)

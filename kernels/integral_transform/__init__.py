@@ -50,6 +50,7 @@ __all__ = [
     "fourier_features",
     "integral_transform",
     "itnet_kappa",
+    "take",
 ]
 
 

@@ -1,0 +1,1 @@
+"""Point clouds: read, made alike, learned and classified."""
