@@ -19,7 +19,7 @@ from matplotlib.patheffects import withStroke
 
 from .structures import structure
 
-_PAGE, _INK, _FAINT, _GRID = "#0e1116", "#e6e9ef", "#8b93a1", "#2a303b"
+PAGE, INK, FAINT, GRID = "#0e1116", "#e6e9ef", "#8b93a1", "#2a303b"
 _OPACITY = 0.38
 _CONTACTS = 12
 # Key in the log, name, colour and height in inches of each panel of a training figure.
@@ -105,10 +105,10 @@ def overlay_figure(
             if volume is not None:
                 _show_labels(axes, plane, plane.cut(volume, at), spacing_mm, colours)
     for axes, (plane, at) in zip(grid[0], cuts, strict=True):
-        axes.set_title(f"{plane.name}  {at + 1} / {ct.shape[plane.normal]}", color=_FAINT, fontsize=8, pad=4)
+        axes.set_title(f"{plane.name}  {at + 1} / {ct.shape[plane.normal]}", color=FAINT, fontsize=8, pad=4)
     if reference is not None:
         for line, title in zip(grid, ("scan" if labels is None else "prediction", "reference"), strict=True):
-            line[0].set_ylabel(title, color=_INK, fontsize=10, labelpad=6)
+            line[0].set_ylabel(title, color=INK, fontsize=10, labelpad=6)
     return figure
 
 
@@ -139,14 +139,14 @@ def contact_figure(
     slices = np.unique(np.linspace(first, last, _CONTACTS + 2).round().astype(int)[1:-1])
     colours = label_colours(names, int(labels.max()) + 1)
     shape = ct.shape[1] * spacing_mm[1] / (ct.shape[0] * spacing_mm[0])
-    figure = Figure(figsize=(12, 3 * (3 * shape + 0.25)), facecolor=_PAGE)
+    figure = Figure(figsize=(12, 3 * (3 * shape + 0.25)), facecolor=PAGE)
     grid = figure.subplots(3, 4, gridspec_kw={"left": 0, "right": 1, "bottom": 0, "top": 0.97, "wspace": 0.01})
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, at in zip(grid.flat, slices.tolist(), strict=False):  # a thin scan leaves some empty
         _show_scan(axes, plane, plane.cut(ct, at), spacing_mm, window_hu)
         _show_labels(axes, plane, plane.cut(labels, at), spacing_mm, colours)
-        axes.set_title(f"{at + 1} / {depth}", color=_FAINT, fontsize=8, pad=3)
+        axes.set_title(f"{at + 1} / {depth}", color=FAINT, fontsize=8, pad=3)
     return figure
 
 
@@ -160,11 +160,11 @@ def training_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
     curves = [(name, colour, size, *_series(rows, key)) for key, name, colour, size in _CURVES]
     shown = [curve for curve in curves if curve[0] == "loss" or len(curve[3])]
     heights = [curve[2] for curve in shown]
-    figure = Figure(figsize=(8, 0.5 + sum(heights)), facecolor=_PAGE, layout="constrained")
+    figure = Figure(figsize=(8, 0.5 + sum(heights)), facecolor=PAGE, layout="constrained")
     panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (name, colour, _, steps, values) in zip(panels, shown, strict=True):
         _curve(axes, name, colour, steps, values)
-    panels[-1].set_xlabel("step", color=_FAINT, fontsize=9)
+    panels[-1].set_xlabel("step", color=FAINT, fontsize=9)
     return figure
 
 
@@ -204,7 +204,7 @@ def _panels(size_mm: np.ndarray, rows: int, legend: Mapping[str, tuple]) -> tupl
     bottom = 0.2 + 0.21 * math.ceil(len(legend) / columns)
     height = (width - 2 * side - 2 * gap) / shapes.sum()
     total = top + rows * height + (rows - 1) * gap + bottom
-    figure = Figure(figsize=(width, total), facecolor=_PAGE)
+    figure = Figure(figsize=(width, total), facecolor=PAGE)
     lefts = side + np.cumsum([0, *(shapes[:-1] * height + gap)])
     lows = [total - top - (row + 1) * height - row * gap for row in range(rows)]
     grid = [
@@ -215,7 +215,7 @@ def _panels(size_mm: np.ndarray, rows: int, legend: Mapping[str, tuple]) -> tupl
         for low in lows
     ]
     patches = [Patch(color=colour, label=name) for name, colour in legend.items()]
-    style = {"frameon": False, "labelcolor": _INK, "fontsize": 9, "handlelength": 1, "handleheight": 1}
+    style = {"frameon": False, "labelcolor": INK, "fontsize": 9, "handlelength": 1, "handleheight": 1}
     if patches:
         figure.legend(handles=patches, loc="lower center", ncols=columns, columnspacing=1.6, **style)
     return figure, grid
@@ -232,7 +232,7 @@ def _show_scan(
     axes.spines[:].set_visible(False)
     outline = [withStroke(linewidth=2.5, foreground="black")]
     for letter, (x, y) in zip(plane.edges, ((0.02, 0.5), (0.98, 0.5), (0.5, 0.965), (0.5, 0.035)), strict=True):
-        text = axes.text(x, y, letter, transform=axes.transAxes, ha="center", va="center", color=_INK, fontsize=9)
+        text = axes.text(x, y, letter, transform=axes.transAxes, ha="center", va="center", color=INK, fontsize=9)
         text.set(weight="bold", path_effects=outline)
 
 
@@ -265,15 +265,15 @@ def _series(rows: Sequence[Mapping[str, float]], key: str) -> tuple[np.ndarray, 
 
 
 def _curve(axes: Axes, name: str, colour: str, steps: np.ndarray, values: np.ndarray) -> None:
-    axes.set_facecolor(_PAGE)
-    axes.set_title(name, loc="left", color=_INK, fontsize=9)
-    axes.tick_params(colors=_FAINT, labelsize=8, length=0)
-    axes.grid(color=_GRID, linewidth=0.6)
+    axes.set_facecolor(PAGE)
+    axes.set_title(name, loc="left", color=INK, fontsize=9)
+    axes.tick_params(colors=FAINT, labelsize=8, length=0)
+    axes.grid(color=GRID, linewidth=0.6)
     axes.margins(x=0.02, y=0.1)
-    axes.spines[:].set_color(_GRID)
+    axes.spines[:].set_color(GRID)
     axes.spines[["top", "right"]].set_visible(False)
     if not len(steps):
-        axes.text(0.5, 0.5, "nothing logged yet", transform=axes.transAxes, ha="center", va="center", color=_FAINT)
+        axes.text(0.5, 0.5, "nothing logged yet", transform=axes.transAxes, ha="center", va="center", color=FAINT)
         return
     width = 2 * (len(values) // 50) + 1
     word, at = ("best", values.argmax()) if name == "validation Dice" else ("last", -1)

@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from .check import CheckData
+from .evaluate import EvaluateSurrogate
 from .generate import Generate
 from .rollout import Rollout
 from .stats import Stats
@@ -17,12 +18,13 @@ Commands = (
     | Annotated[Stats, tyro.conf.subcommand("stats")]
     | Annotated[TrainSurrogate, tyro.conf.subcommand("train")]
     | Annotated[Rollout, tyro.conf.subcommand("rollout")]
+    | Annotated[EvaluateSurrogate, tyro.conf.subcommand("evaluate")]
 )
 
 
 @dataclass
 class Pde:
-    """Learn simulations: make data, check data in The Well's format, compute its statistics, train, run on."""
+    """Learn simulations: make data, check data in The Well's format, compute its statistics, train, run on, score."""
 
     command: tyro.conf.OmitSubcommandPrefixes[tyro.conf.OmitArgPrefixes[Commands]] = field()
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from ...pipelines.devices import Precision
-from ...pipelines.well.folder import SPLITS, SUFFIXES, Split, WellFolder
+from ...pipelines.well.folder import SUFFIXES, Split
 from ..console import bar, note, result
-from ..extras import extra
-from .surrogate import Weights, load_surrogate
+from .surrogate import Weights, expect_counts, load_surrogate, open_data
 
 if TYPE_CHECKING:
     from ...pipelines.forecast.surrogate import Surrogate
@@ -60,29 +59,11 @@ class Rollout:
 
     def run(self) -> None:
         """Run on and write."""
-        for name in ("steps", "trajectories", "batch"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} is 1 or more, not {value}")
-        with extra("pde"):
-            from ...pipelines.forecast.planning import check_fits
-            from ...pipelines.well.windows import Windows
-        folder, split, chosen = self._data()
+        expect_counts(steps=self.steps, trajectories=self.trajectories, batch=self.batch)
         surrogate = load_surrogate(self.run_folder, self.weights, self.device, self.precision)
-        windows = Windows(folder, split, surrogate.run.plan.history)
-        check_fits(surrogate.run.plan.simulation, windows, str(self.data))
-        files = {file: found for file, found in windows.files.items() if chosen in (None, file.name)}
+        windows, files = open_data(self.data, self.split, surrogate)
         for file, target in self._targets(list(files)).items():
             self._file(surrogate, windows, file, files[file], target)
-
-    def _data(self) -> tuple[WellFolder, Split, str | None]:
-        """Data set, part and the one file of it that was asked for."""
-        if not self.data.is_file():
-            return WellFolder.open(self.data), self.split, None
-        for split in SPLITS:
-            if split == self.data.parent.name and self.data.suffix in SUFFIXES:
-                return WellFolder.open(self.data.absolute().parents[2]), split, self.data.name
-        raise ValueError(f"{self.data}: expected an HDF5 file in data/{', data/'.join(SPLITS)} of a data set")
 
     def _targets(self, files: list[Path]) -> dict[Path, Path]:
         if self.output.suffix in SUFFIXES:

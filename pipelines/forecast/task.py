@@ -127,10 +127,9 @@ def one_step(plan: SurrogatePlan, windows: Windows, numbers: Sequence[int], forw
     """Mean one-step VRMSE of each channel, counted from 1, over windows of one size."""
     stacked = Window(*(torch.stack(parts) for parts in zip(*(windows[number] for number in numbers), strict=True)))
     stepper = Stepper(plan.simulation, plan.target)
-    found = vrmse(
-        stepper.step(lambda *x: forward(*x).cpu(), stacked.history, _around(stepper, stacked)), stacked.target[:, 0]
-    )
-    return dict(enumerate(found.nanmean(0).tolist(), 1))
+    following = stepper.step(lambda *x: forward(*x).cpu(), stacked.history, _around(stepper, stacked))
+    found = vrmse(following, stacked.target[:, 0], stepper.std)
+    return dict(enumerate(found.mean(0).tolist(), 1))
 
 
 def _around(stepper: Stepper, window: Window) -> Surroundings:
