@@ -1,7 +1,9 @@
 """Layers and networks: what has parameters."""
 
 from .attention import GlobalAttention
+from .convnext_unet import ConvNextUNet
 from .field_surrogate import FieldSurrogate, SurrogateBody
+from .fourier import FourierOperator
 from .half import round_weights
 from .hyena import HyenaND, ProductGates, ShortConvolution, UnitGates
 from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
@@ -14,13 +16,16 @@ from .point_itnet import PointBody, PointITNet
 from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
 from .stages import Hyena, Integral, WindowAttention
+from .unet_classic import UNetClassic
 
 __all__ = [
+    "ConvNextUNet",
     "ConvolutionKernel",
     "DiagonalKernel",
     "Encoder",
     "FieldSurrogate",
     "Film",
+    "FourierOperator",
     "GaussianWindow",
     "GlobalAttention",
     "Hyena",
@@ -45,6 +50,7 @@ __all__ = [
     "SoftmaxKernel",
     "StepCoordinates",
     "SurrogateBody",
+    "UNetClassic",
     "UniformSamples",
     "UnitCoordinates",
     "UnitGates",

@@ -102,11 +102,12 @@ class ShortConvolution(nn.Module):
         reach = self.weight.shape[-1] // 2
         for axis, boundary in enumerate(self.boundary, start=1):
             if boundary == "periodic":
-                x = _wrap(x, reach, axis)
+                x = wrap(x, reach, axis)
         return short_convolution(x, self.weight, [reach if boundary == "zero" else 0 for boundary in self.boundary])
 
 
-def _wrap(x: Tensor, reach: int, axis: int) -> Tensor:
+def wrap(x: Tensor, reach: int, axis: int) -> Tensor:
+    """Lay `reach` samples from the other side before and behind an axis, round again where it is shorter."""
     places = torch.arange(-reach, x.shape[axis] + reach, device=x.device) % x.shape[axis]
     return x.index_select(axis, places)
 

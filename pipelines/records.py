@@ -2,7 +2,7 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import yaml
 from .files import write_text
 
 Record = TypeVar("Record")
+Kind = type | Callable[[Mapping[str, Any]], type]  # a dataclass, or what picks it by the keys beside its own
 
 COMMENT = 100  # characters of a line of comment
 
@@ -45,13 +46,14 @@ def _comment(words: str) -> str:
     return "".join(f"# {line}\n" for line in lines)
 
 
-def read_record(kind: type[Record], path: Path, records: Mapping[str, type]) -> Record:
+def read_record(kind: type[Record], path: Path, records: Mapping[str, Kind]) -> Record:
     """Read a dataclass from a YAML file.
 
     Args:
         kind: The dataclass; it checks its own values.
         path: The file.
-        records: Key to dataclass, for keys at any depth that hold a record, or a list of records.
+        records: Key to dataclass, or to a function that picks it by the keys beside that one, for keys at any depth
+            that hold a record, or a list of records.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -64,7 +66,7 @@ def read_record(kind: type[Record], path: Path, records: Mapping[str, type]) -> 
     return _filled(kind, content, records, str(path))
 
 
-def _filled(kind: type[Record], content: Any, records: Mapping[str, type], where: str) -> Record:
+def _filled(kind: type[Record], content: Any, records: Mapping[str, Kind], where: str) -> Record:
     if not isinstance(content, Mapping):
         raise ValueError(f"{where}: expected keys and values, got {type(content).__name__}")
     fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType]
@@ -80,7 +82,7 @@ def _filled(kind: type[Record], content: Any, records: Mapping[str, type], where
     values = {}
     for name, value in content.items():
         if name in records and value is not None:
-            value = _nested(records[name], value, records, f"{where}: {name}")
+            value = _nested(_picked(records[name], content, where), value, records, f"{where}: {name}")
         values[name] = tuple(value) if isinstance(value, list) else value
     try:
         return kind(**values)
@@ -88,7 +90,14 @@ def _filled(kind: type[Record], content: Any, records: Mapping[str, type], where
         raise ValueError(f"{where}: {error}") from None
 
 
-def _nested(kind: type, value: Any, records: Mapping[str, type], where: str) -> Any:
+def _picked(kind: Kind, content: Mapping[str, Any], where: str) -> type:
+    try:
+        return kind if isinstance(kind, type) else kind(content)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _nested(kind: type, value: Any, records: Mapping[str, Kind], where: str) -> Any:
     if isinstance(value, list):
         return [_filled(kind, item, records, f"{where}: {number}") for number, item in enumerate(value, 1)]
     return _filled(kind, value, records, where)

@@ -106,7 +106,8 @@ class Trainer:
         torch.manual_seed(self.recipe.seed)
         model = self.task.build()
         groups = _groups(model, self.recipe.weight_decay)
-        optimizer = torch.optim.AdamW(groups, lr=self.recipe.learning_rate, fused=True)
+        fused = not any(weight.is_complex() for weight in model.parameters())  # PyTorch fuses real numbers only
+        optimizer = torch.optim.AdamW(groups, lr=self.recipe.learning_rate, fused=fused)
         self.model, self.optimizer = cast("tuple", self.fabric.setup(model, optimizer))
         if self.recipe.ema:
             self.mean = {name: value.detach().clone() for name, value in self._weights().items()}
@@ -290,7 +291,8 @@ class Trainer:
             self.optimizer.zero_grad()
             for name, value in (self._weights() if self.mean else {}).items():
                 mean = self.mean[name]
-                mean.lerp_(value, 1 - recipe.ema) if value.is_floating_point() else mean.copy_(value)
+                counts = not (value.is_floating_point() or value.is_complex())
+                mean.copy_(value) if counts else mean.lerp_(value, 1 - recipe.ema)
             self.step += 1
             self.unlogged.append(total)
             if self.step % LOG_EVERY == 0:

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from lightning_fabric import Fabric
 
-from ...backbones import SurrogateBody
 from ...pipelines.devices import Precision, launched, pick_device
 from ...pipelines.run import Run
 from ...pipelines.training import Trainer
@@ -15,6 +14,10 @@ from ..console import bar, note, result
 from ..extras import extra
 from ..segment.tables import metric_table
 from ..training import curves, train
+
+if TYPE_CHECKING:
+    from ...pipelines.forecast.plan import SurrogatePlan
+    from ...pipelines.well.windows import Windows
 
 EPOCH = 250  # steps that are called an epoch
 
@@ -35,17 +38,25 @@ class TrainSurrogate:
     output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
     """Folder of the run, made anew."""
 
-    pattern: str = "HHHA"
-    """A letter for each block, repeated: H HyenaND, A global attention, I ITNet."""
+    model: str = "hyena"
+    """hyena, or what it is measured against: unet (the classic one) and cnextunet, as in The Well's benchmark, or the
+    Fourier operators fno and tfno (extra `peers`). All are given the same frames, constant fields and parameters."""
 
-    depth: int = 4
-    """Blocks."""
+    pattern: str | None = None
+    """hyena: a letter for each block, repeated, H HyenaND, A global attention, I ITNet; HHHA if not given."""
 
-    dim: int = 96
-    """Channels."""
+    depth: int | None = None
+    """Blocks; of U-nets how often the grid is halved; 4 if not given."""
 
-    patch: int = 2
-    """Samples along each axis that become one token."""
+    dim: int | None = None
+    """Channels; of U-nets those of the finest level. If not given 96 for hyena, and for other models what brings the
+    number of weights nearest to that of hyena with all defaults."""
+
+    patch: int | None = None
+    """hyena: samples along each axis that become one token; 2 if not given."""
+
+    modes: int | None = None
+    """fno and tfno: waves along each axis that the weights act on; if not given 16, in a volume 8."""
 
     history: int = 4
     """Known frames."""
@@ -103,6 +114,7 @@ class TrainSurrogate:
         if self.minutes is not None and self.epochs is not None:
             raise ValueError("--minutes and --epochs exclude each other: give one of them")
         with extra("pde"):
+            from ...pipelines.forecast.networks import body_of
             from ...pipelines.forecast.plan import ForecastRecipe, SurrogatePlan
             from ...pipelines.forecast.planning import check_fits, simulation_of
             from ...pipelines.forecast.scores import VRMSE
@@ -128,9 +140,11 @@ class TrainSurrogate:
                 noise=self.noise,
                 unroll=self.unroll,
             )
+            simulation = simulation_of(folder, Windows(folder, "train", self.history, self.unroll))
             plan = SurrogatePlan(
-                simulation=simulation_of(folder, Windows(folder, "train", self.history, self.unroll)),
-                network=SurrogateBody(pattern=self.pattern, depth=self.depth, dim=self.dim, patch=self.patch),
+                simulation=simulation,
+                model=self.model,  # pyright: ignore[reportArgumentType]
+                network=body_of(self.model, simulation.ports(self.history), self._options()),
                 history=self.history,
                 target=self.target,  # pyright: ignore[reportArgumentType]
                 recipe=recipe,
@@ -152,13 +166,20 @@ class TrainSurrogate:
             result(metric_table(replace(scores, rows={"one step": scores.mean_per_class}), VRMSE))
         result(str(self.output))
 
+    def _options(self) -> dict[str, int | str]:
+        """The options of the network that were given."""
+        named = {name: getattr(self, name) for name in ("pattern", "depth", "dim", "patch", "modes")}
+        return {name: value for name, value in named.items() if value is not None}
 
-def _tell(plan, training) -> None:
+
+def _tell(plan: "SurrogatePlan", training: "Windows") -> None:
+    from ...pipelines.forecast.networks import weights_of
+
     simulation = plan.simulation
-    weights = sum(weight.numel() for weight in plan.build().parameters())
     varying = [simulation.scalars[index] for index in simulation.varying]
     note(
         f"{simulation.name}: {len(training.trajectories)} trajectories, {len(training)} windows; "
         f"{', '.join(simulation.channels)} on {' x '.join(map(str, simulation.grid))}, "
-        f"{', '.join(simulation.edges)}; depends on {', '.join(varying) or 'no parameter'}; {weights:,} weights"
+        f"{', '.join(simulation.edges)}; depends on {', '.join(varying) or 'no parameter'}; "
+        f"{plan.model} with {weights_of(plan.build()):,} weights"
     )

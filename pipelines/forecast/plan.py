@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from ...backbones import FieldSurrogate, SurrogateBody
 from ...kernels import Boundary
 from ..recipe import TrainingRecipe, expect_amount, expect_whole
-from ..records import read_record, write_record
+from ..records import Kind, read_record, write_record
 from ..well.statistics import ChannelStatistics
+from .networks import Body, Model, Ports, network_of
 
 Target = Literal["difference", "state"]
 Loss = Literal["vrmse", "mse"]
@@ -50,6 +50,16 @@ class Simulation:
         """What the network's convolutions find outside the grid."""
         return tuple("periodic" if edge == "PERIODIC" else "zero" for edge in self.edges)
 
+    def ports(self, history: int) -> Ports:
+        """What a network must fit that is given so many known frames."""
+        return Ports(
+            fields=history * len(self.channels) + len(self.constant_channels),
+            following=len(self.channels),
+            boundary=self.boundary,
+            scalars=len(self.varying),
+            grid=self.grid,
+        )
+
     @property
     def varying(self) -> tuple[int, ...]:
         """The parameters that vary in training; of the others nothing can be learned."""
@@ -85,7 +95,8 @@ class SurrogatePlan:
 
     Args:
         simulation: What is simulated.
-        network: Which network.
+        model: Which network, by its name in the table of networks.
+        network: The network's options, a record of that row's kind.
         history: Frames that are known.
         target: What the network predicts, normalised: the change from the last frame, or the next one.
         recipe: How it is trained.
@@ -96,7 +107,8 @@ class SurrogatePlan:
     score: ClassVar[str] = "vrmse"
 
     simulation: Simulation
-    network: SurrogateBody
+    model: Model = "hyena"
+    network: Body
     history: int = 4
     target: Target = "difference"
     recipe: ForecastRecipe = field(default_factory=ForecastRecipe)
@@ -107,27 +119,18 @@ class SurrogatePlan:
         expect_whole("history", self.history, 1)
         if self.target not in ("difference", "state"):
             raise ValueError(f'target is "difference" or "state", not {self.target!r}')
-        for name, kind in (("simulation", Simulation), ("network", SurrogateBody), ("recipe", ForecastRecipe)):
+        bodies = {"simulation": Simulation, "network": network_of(self.model).body, "recipe": ForecastRecipe}
+        for name, kind in bodies.items():
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} is missing")
 
-    def build(self) -> FieldSurrogate:
+    def build(self) -> nn.Module:
         """The network with new weights.
 
         Raises:
-            ValueError: The grid is no multiple of the patch.
+            ValueError: It cannot be made for the grid, or needs a package that is not installed.
         """
-        simulation, patch = self.simulation, self.network.patch
-        if any(n % patch for n in simulation.grid):
-            raise ValueError(f"patch {patch} does not divide the grid {simulation.grid}: choose another --patch")
-        return FieldSurrogate(
-            self.history * len(simulation.channels) + len(simulation.constant_channels),
-            len(simulation.channels),
-            simulation.boundary,
-            scalars=len(simulation.varying),
-            samples=max(simulation.grid),
-            body=self.network,
-        )
+        return network_of(self.model).build(self.simulation.ports(self.history), self.network)
 
     def load(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """The network with these weights, in evaluation mode."""
@@ -150,10 +153,10 @@ class SurrogatePlan:
         return read_record(cls, path, _RECORDS)
 
 
-_RECORDS: dict[str, type] = {
+_RECORDS: dict[str, Kind] = {
     "simulation": Simulation,
     "statistics": ChannelStatistics,
     "constant_statistics": ChannelStatistics,
-    "network": SurrogateBody,
+    "network": lambda plan: network_of(plan.get("model", "hyena")).body,
     "recipe": ForecastRecipe,
 }

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 from fredholm.pipelines.forecast.plan import SurrogatePlan
 from fredholm.pipelines.run import Run
 from helpers.segment import fredholm, says
 from helpers.well import write_set
+from safetensors.torch import load_file
 
 SMALL = ("--dim", "8", "--depth", "1", "--history", "2", "--batch", "2", "--validate-every", "2", "--device", "cpu")
 
@@ -24,6 +26,18 @@ def test_a_run_is_made_and_scored(data: Path, tmp_path: Path, capsys: pytest.Cap
     assert [row for row in run.read_log() if "vrmse" in row]
     assert run.load_model()
     assert run.best_file.is_file()
+
+
+@pytest.mark.parametrize("model", ["unet", "cnextunet", "fno", "tfno"])
+def test_what_it_is_measured_against_is_trained_and_opened_alike(data: Path, tmp_path: Path, model: str) -> None:
+    small = ("--dim", "4", "--depth", "1", "--history", "2", "--batch", "2", "--ema", "0.5", "--device", "cpu")
+    trained = ("pde", "train", data, "-o", tmp_path / "run", "--model", model, *small)
+    assert fredholm(*trained, "--minutes", "0.0001") == 0
+    run = Run.open(tmp_path / "run", SurrogatePlan.read)
+    assert run.plan.model == model
+    found, written = run.load_model().state_dict(), load_file(run.weights_file)
+    assert all(torch.equal(found[name], value) for name, value in written.items())
+    assert found.keys() == written.keys()
 
 
 def test_a_finished_run_is_finished(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
