@@ -31,6 +31,7 @@ class Wishes:
         split: Which cases train and which are held out; cases in neither are left out.
         spacing_mm: Distance between voxels towards right, front and head.
         window_hu: Range of Hounsfield units that is looked at.
+        coarsening: How many times larger than the data's median a voxel is; without meaning where a spacing is given.
         mirrored: Directions along which patches are mirrored.
     """
 
@@ -39,6 +40,7 @@ class Wishes:
     split: Split | None = None
     spacing_mm: tuple[float, float, float] | None = None
     window_hu: tuple[float, float] | None = None
+    coarsening: float = 1.0
     mirrored: tuple[str, ...] = ()
 
 
@@ -155,6 +157,17 @@ def prepare_again(
     return Prepared(plan, [one(case) for case in train], [one(case) for case in held_out])
 
 
+def coarser(spacing_mm: tuple[float, float, float], times: float) -> tuple[float, float, float]:
+    """The spacing of voxels so many times larger; the finest sides give way first, so that voxels get more cubic."""
+    ordered, target = sorted(spacing_mm), 0.0
+    for count in (1, 2, 3):  # sides that become alike
+        target = (times * math.prod(ordered[:count])) ** (1 / count)
+        if target <= min(ordered[count:], default=math.inf):
+            break
+    i, j, k = (max(side, round(target, 3)) for side in spacing_mm)
+    return i, j, k
+
+
 def own_split(dataset: DataSet) -> Split:
     """What the data set itself holds out, or every fifth patient of five or more."""
     names = [case.name for case in dataset.labelled]
@@ -174,8 +187,8 @@ def _plan(
     held_out: Sequence[Case],
 ) -> Plan:
     preparation = fitting([read[case.name] for case in train], len(dataset.names))
-    if wishes.spacing_mm is not None:
-        preparation = replace(preparation, spacing_mm=wishes.spacing_mm)
+    spacing = wishes.spacing_mm or coarser(preparation.spacing_mm, wishes.coarsening)
+    preparation = replace(preparation, spacing_mm=spacing)
     if wishes.window_hu is not None:
         preparation = replace(preparation, window_hu=wishes.window_hu)
     window = _window([read[case.name][0] for case in train], preparation, wishes.recipe.window)

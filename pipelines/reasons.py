@@ -4,12 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .plan import Plan
+from .plan import DIRECTIONS, Plan
 from .prepare import PERCENTILES
 from .resample import resampled_shape
 from .volume import Volume, canonical
-
-AXES = ("right", "front", "head")
 
 
 def reasons(plan: Plan, cases: Sequence[tuple[Volume, np.ndarray]], largest: Sequence[int]) -> dict[str, str]:
@@ -27,8 +25,8 @@ def reasons(plan: Plan, cases: Sequence[tuple[Volume, np.ndarray]], largest: Seq
     return {
         "names": "\n".join(["Medians of the training scans:", *_volumes(plan, cases)]),
         "preparation": "What is done to a scan before the network sees it.",
-        "preparation.spacing_mm": f"Towards {', '.join(AXES)}. The training scans have {_spread(scans)} mm; "
-        "their median, unless --spacing was given.",
+        "preparation.spacing_mm": f"Towards {', '.join(DIRECTIONS)}. The training scans have {_spread(scans)} mm; "
+        "their median, unless --spacing or --fast was given.",
         "preparation.window_hu": f"Unless --window-hu was given, {darker:g} % of the labelled voxels are darker and "
         f"{brighter:g} % brighter.",
         "network.stages": "A letter for each encoder stage: H HyenaND, A windowed attention, I ITNet.",

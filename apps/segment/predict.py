@@ -3,26 +3,26 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import tyro
+from torch import nn
 
 from ...pipelines.bundle import open_run
 from ...pipelines.devices import Precision, pick_device
 from ...pipelines.ensemble import load_together
 from ...pipelines.images import stem
 from ...pipelines.ledger import Ledger, fingerprint
-from ...pipelines.memory import gigabytes
 from ...pipelines.mirror import mirrored
 from ...pipelines.plan import Plan
 from ...pipelines.predict import Predictor
 from ...pipelines.run import Run
-from ...pipelines.volume import Volume
-from ..console import bar, note, result
+from ..console import note, result
 from ..viewer import LabelledScan
 from .beside import Beside, Preview, Statistics, Views
+from .labelling import CropOptions, Labelling, Whole, Within
 from .scans import DicomOptions, Scan, scans_in
 
 
@@ -85,24 +85,31 @@ class Predict:
 
     dicom: DicomOptions = field(default_factory=DicomOptions)
 
+    crop: CropOptions = field(default_factory=CropOptions)
+
     def run(self) -> None:
         """Label every scan; a failed one is told, and the others are done all the same."""
         runs = [open_run(folder) for folder in self.run_folders]
         if not runs:
             raise ValueError("--run: the folder of a run is expected")
         run = runs[0]
+        first = self.crop.opened(run)
         scans = scans_in(self.input, self.out, run, self.assume, self.dicom)
         beside = self._beside([scan.targets[0] for scan in scans], run.plan.names)
-        files = [run.best_file if self.weights == "best" else run.weights_file for run in runs]
-        model = load_together(runs, files)
+        model = load_together(runs, [self._weights_of(run) for run in runs])
         if self.mirror:
             model = mirrored(model, [run.plan for run in runs])
-        predictor = Predictor(run.plan, model, pick_device(self.device), self.precision, self.overlap)
+        predictor = self._predictor(run.plan, model)
         for remark in dict.fromkeys(remark for run in runs for remark in run.plan.notes):
             note(f"note: {remark}")
         if self.compile:
             predictor.compile()
-        work = Work(predictor, beside, self._ledger(), self._made_with(runs, files, predictor, beside), self.overwrite)
+        label: Labelling = Whole(predictor)
+        if first is not None:
+            look = self._predictor(first.plan, first.load_model(self._weights_of(first)))
+            label = Within(Whole(look), self.crop.classes(first.plan), label, self.crop.margin_mm)
+        made_with = self._made_with(runs, first, predictor, beside)
+        work = Work(label, run.plan.names, beside, self._ledger(), made_with, self.overwrite)
         failed = 0
         for scan in scans:
             try:
@@ -136,13 +143,21 @@ class Predict:
         """The record of the folder; a single file that was named is written whenever it is asked for."""
         return Ledger(Path(self.out)) if Path(self.out).is_dir() else None
 
+    def _weights_of(self, run: Run[Plan]) -> Path:
+        return run.best_file if self.weights == "best" else run.weights_file
+
+    def _predictor(self, plan: Plan, model: nn.Module) -> Predictor:
+        return Predictor(plan, model, pick_device(self.device), self.precision, self.overlap)
+
     def _made_with(
-        self, runs: Sequence[Run[Plan]], weights: Sequence[Path], predictor: Predictor, beside: Sequence[Beside]
+        self, runs: Sequence[Run[Plan]], first: Run[Plan] | None, predictor: Predictor, beside: Sequence[Beside]
     ) -> dict[str, Any]:
         """All that a label map and what lies beside it depend on, but for the scan."""
+        looks = [] if first is None else [first.folder / "plan.yaml", self._weights_of(first)]
         return {
             "plan": fingerprint(run.folder / "plan.yaml" for run in runs),
-            "weights": fingerprint(weights),
+            "weights": fingerprint(map(self._weights_of, runs)),
+            "crop": [fingerprint(looks), *self.crop.crop_to, self.crop.margin_mm] if looks else [],
             "overlap": predictor.overlap,
             "mirror": self.mirror,
             "precision": predictor.precision,
@@ -157,14 +172,16 @@ class Work:
     """Labels scan after scan.
 
     Args:
-        predictor: The network.
+        label: Labels a scan.
+        names: Of the classes.
         beside: What is written beside each label map.
         ledger: What was done before, if it is written down.
         made_with: What the ledger says of a label map, beside its scan.
         overwrite: Whether to do again what was done.
     """
 
-    predictor: Predictor
+    label: Labelling
+    names: Mapping[int, str]
     beside: Sequence[Beside]
     ledger: Ledger | None
     made_with: Mapping[str, Any]
@@ -194,13 +211,8 @@ class Work:
         ledger.enter(scan.targets, entry)
 
     def _label(self, scan: Scan) -> None:
-        def label(volume: Volume) -> np.ndarray:
-            note(f"{scan.name}: peak memory about {gigabytes(self.predictor.check_memory(volume))}")
-            with bar(scan.name, self.predictor.windows(volume)) as progress:
-                return self.predictor.label(volume, progress.tick)
-
-        volume, labels = scan.write(label)
-        case = LabelledScan(scan.name, volume, labels, self.predictor.plan.names)
+        volume, labels = scan.write(partial(self.label, scan.name))
+        case = LabelledScan(scan.name, volume, labels, self.names)
         for one in self.beside:
             one.write(scan.targets[0], case)
 

@@ -1,5 +1,6 @@
 """What the data decides, what the user decides, and which cases are kept apart."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from fredholm.pipelines import prepare
 from fredholm.pipelines.dataset import DataSet, open_dataset
 from fredholm.pipelines.nifti import read_labels, read_volume, write_labels, write_volume
 from fredholm.pipelines.plan import Network, Recipe
-from fredholm.pipelines.planning import Wishes, plan_and_prepare, plan_dataset, prepare_again
+from fredholm.pipelines.planning import Wishes, coarser, plan_and_prepare, plan_dataset, prepare_again
 from fredholm.pipelines.prepare import prepare_image, prepare_labels
 from fredholm.pipelines.splits import Split
 from fredholm.pipelines.volume import Volume
@@ -247,3 +248,26 @@ def test_the_memory_of_cases_is_that_of_their_arrays(tmp_path: Path) -> None:
     assert kept + places <= planned.prepared_bytes <= 1.5 * kept + 8 * 20_000 * 3 * len(cases)
     assert planned.read_bytes == 5 * 60 * 70 * 50 * (4 + 1)
     assert planned.held_out_grids == [tuple(case.image.shape[1:]) for case in prepared.validation]
+
+
+@pytest.mark.parametrize(
+    ("spacing", "times", "expected"),
+    [
+        ((1.5, 1.5, 1.5), 8, (3.0, 3.0, 3.0)),
+        ((1.0, 1.0, 5.0), 8, (2.828, 2.828, 5.0)),
+        ((0.5, 2.0, 8.0), 4, (2.0, 2.0, 8.0)),
+        ((8.0, 0.5, 2.0), 2, (8.0, 1.0, 2.0)),
+        ((0.8, 1.0, 1.25), 1, (0.8, 1.0, 1.25)),
+        ((1.0, 1.0, 2.0), 8, (2.52, 2.52, 2.52)),
+    ],
+)
+def test_coarser_voxels_grow_along_their_finest_sides_first(spacing, times: float, expected) -> None:
+    assert coarser(spacing, times) == expected
+    assert math.prod(coarser(spacing, times)) == pytest.approx(times * math.prod(spacing), rel=1e-3)
+
+
+def test_a_coarser_plan_has_larger_voxels_than_the_data_and_else_the_same_choices(tmp_path: Path) -> None:
+    dataset = data(tmp_path, 2)
+    usual, fast = (plan_and_prepare(dataset, wish(coarsening=times)).plan for times in (1.0, 8.0))
+    assert usual.preparation.spacing_mm == (1.0, 1.0, 2.0)
+    assert fast.preparation == replace(usual.preparation, spacing_mm=(2.52, 2.52, 2.52))

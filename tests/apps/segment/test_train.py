@@ -121,6 +121,13 @@ def test_trainings_with_and_without_a_cache_are_equal_bit_for_bit(tmp_path: Path
 
 
 @pytest.mark.usefixtures("small")
+def test_a_fast_run_has_voxels_eight_times_as_large(tmp_path: Path) -> None:
+    data = data_set(tmp_path / "data", 1)
+    assert fredholm("segment", "train", data, "-o", tmp_path / "run", *QUICK, "--fast") == 0
+    assert Run.open(tmp_path / "run").plan.preparation.spacing_mm == (2.0, 2.0, 2.0)
+
+
+@pytest.mark.usefixtures("small")
 def test_curves_are_those_of_the_log_and_go_on_with_it(tmp_path: Path) -> None:
     data, trained = data_set(tmp_path / "data", 1), tmp_path / "run"
     command = ("segment", "train", data, "-o", trained, "--tensorboard")
@@ -161,6 +168,7 @@ def test_a_new_run_does_not_fall_upon_an_old_one(tmp_path: Path, run: Path, caps
         (["--split", "nowhere.json"], "no such file: nowhere.json"),
         (["--validation", "--fold", "1/2"], "--validation excludes --split and --fold"),
         (["--spacing", "1", "0", "1"], "a spacing is three positive numbers of mm"),
+        (["--fast", "--spacing", "1", "1", "1"], "--fast and --spacing exclude each other"),
         (["--device", "gpu"], "unknown device 'gpu'"),
         (["--resume"], "no run at"),
     ],
