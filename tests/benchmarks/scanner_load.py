@@ -30,8 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from helpers import serving
 from helpers.gateway import ct, uid
-from helpers.pacs import environment, free_port
+from helpers.pacs import free_port
 from helpers.scanner import call, program, send, until, with_meta
+from helpers.serving import environment
 
 RECEIVED, SIDE = 300, 512
 SUCCESS = 0

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -66,8 +65,15 @@ class Orthanc:
         until(self._answers, "Orthanc answers", 60)
 
     def stop(self) -> None:
+        """Let it write down all that it has, which takes some seconds."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
         if self.process is not None:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(how)
             self.process.wait(60)
             self.process = None
 
@@ -119,7 +125,7 @@ def orthanc(folder: Path) -> Iterator[Orthanc]:
     try:
         yield made
     finally:
-        made.stop()
+        made.kill()
 
 
 class Wire:
@@ -158,8 +164,3 @@ class Wire:
                     continue
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
-
-
-def environment() -> dict[str, str]:
-    """For a gateway's process: loopback is no matter for a proxy."""
-    return {**os.environ, "NO_PROXY": "127.0.0.1,localhost", "OMP_NUM_THREADS": "1"}

@@ -1,17 +1,22 @@
-"""A gateway in a process of its own, to be killed: `python serving.py CONFIG`.
+"""A gateway in a process of its own, to be killed: `python serving.py CONFIG`, or `process(config, log)`.
 
 Everything is real but the network, in whose place stands a threshold; it waits as long as there is a file `slow` in the
 gateway's folder.
 """
 
 import contextlib
+import multiprocessing
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from unittest.mock import patch
 
 from fredholm.apps.scanner.config import Config
 from fredholm.apps.scanner.faults import silence_libraries
@@ -48,8 +53,34 @@ class Threshold:
         return [out / "seg.dcm"]
 
 
-def main() -> None:
-    config = Config.read(Path(sys.argv[1]))
+def environment() -> dict[str, str]:
+    """For a gateway's process: loopback is no matter for a proxy."""
+    return {**os.environ, "NO_PROXY": "127.0.0.1,localhost", "OMP_NUM_THREADS": "1"}
+
+
+def process(config: Path, log: Path) -> ForkServerProcess:
+    """The process, not started yet; forked from one that has imported everything, which takes a second or two."""
+    return _forking().Process(target=_logged, args=(config, log))
+
+
+@cache
+def _forking() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with patch.dict(os.environ, {**environment(), "PYTHONPATH": os.pathsep.join(sys.path)}):
+        forkserver.ensure_running()
+    return context
+
+
+def _logged(config: Path, log: Path) -> None:
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    main(config)
+
+
+def main(path: Path) -> None:
+    config = Config.read(path)
     silence_libraries()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the command `fredholm` does
     label, told = Threshold(config.spool_folder), partial(print, flush=True)
@@ -58,4 +89,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

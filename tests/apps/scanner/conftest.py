@@ -7,7 +7,7 @@ from helpers.pacs import Orthanc, orthanc
 from helpers.scanner import close_connections
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def running_pacs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orthanc]:
     with orthanc(tmp_path_factory.mktemp("pacs") / "orthanc") as made:
         yield made

@@ -1,7 +1,6 @@
 """From a scanner through the gateway to a real PACS, through kills and broken peers, and nothing is lost."""
 
 import json
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -9,6 +8,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ import yaml
 from fredholm.apps.cli import main
 from helpers import serving
 from helpers.gateway import SECRETS, ct, uid
-from helpers.pacs import WITHOUT_PROXY, Orthanc, Wire, environment, free_port
+from helpers.pacs import WITHOUT_PROXY, Orthanc, Wire, free_port
 from helpers.scanner import call, program, send, send_series, until, with_meta
 from pydicom import dcmread
 
@@ -28,7 +28,7 @@ class Served:
 
     def __init__(self, folder: Path, pacs: Orthanc | None, **options: object) -> None:
         self.folder, self.spool, self.port, self.page = folder, folder / "spool", free_port(), free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: BaseProcess | None = None
         folder.mkdir()
         stored = {"name": "pacs", "ae_title": "TESTPACS", "host": "127.0.0.1", "port": pacs.dicom if pacs else 1}
         self.content = {
@@ -45,26 +45,28 @@ class Served:
 
     def start(self, **changes: object) -> None:
         self.config.write_text(yaml.safe_dump({**self.content, **changes}))
-        with (self.folder / "log").open("ab") as log:
-            command = [sys.executable, serving.__file__, str(self.config)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())
+        (self.folder / "log").touch()
         count = self.log.count("serves on")
+        self.process = serving.process(self.config, self.folder / "log")
+        self.process.start()
         until(lambda: self.alive and self.log.count("serves on") > count, "the gateway serves", 60)
 
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait()
+        self.process.join()
 
     def stop(self) -> int:
         assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        self.process.terminate()
+        self.process.join(60)
+        assert self.process.exitcode is not None, self.log
+        return self.process.exitcode
 
     @property
     def alive(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, self.log
+        assert self.process.is_alive(), self.log
         return True
 
     @property
@@ -92,7 +94,7 @@ def served(folder: Path, pacs: Orthanc | None = None, **options: object) -> Iter
     try:
         yield made
     finally:
-        if made.process is not None and made.process.poll() is None:
+        if made.process is not None and made.process.is_alive():
             made.kill()
 
 
@@ -199,7 +201,7 @@ def test_a_kill_at_any_moment_of_receiving_loses_nothing_that_was_acknowledged(t
                     break
                 acknowledged.append(number)
             killer.wait()
-            here.process.wait()  # pyright: ignore
+            here.process.join()  # pyright: ignore
             assert len(acknowledged) < 400
             for number in acknowledged:
                 kept = here.spool / "series" / uid(10 + moment) / f"{uid(10 + moment, number)}.dcm"

@@ -27,10 +27,11 @@ from fredholm.pipelines.run import Run
 from helpers.browser import started_chromium, strict_tab
 from helpers.dicom import ct_series, save
 from helpers.gateway import arrival, spool
-from helpers.pacs import Orthanc, environment, free_port
+from helpers.pacs import Orthanc, free_port
 from helpers.scanner import call, send, until
 from helpers.segment import PLAN, says
 from helpers.segment import fredholm as command
+from helpers.serving import environment
 
 SHAPE = (24, 20, 16)
 
