@@ -107,6 +107,7 @@ def rand(*shape, dtype=torch.float64) -> torch.Tensor:
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("n", range(1, 18))
 def test_matches_the_sum_at_every_length(n, boundary, dtype) -> None:
+    """F3: an odd last length loses a sample where the inverse is not told it."""
     for taps in sorted({1, 2, max(1, n - 1), n, 2 * n - 1, 2 * n, 4 * n + 3}):
         assert_matches(rand(2, 3, n, dtype=dtype), rand(1, 3, taps, dtype=dtype), boundary, rand(3, dtype=dtype))
 
@@ -185,6 +186,7 @@ def test_matches_the_sum_on_any_small_grid(axes, own, seed) -> None:
 
 @pytest.mark.parametrize("boundary", [("zero",), ("periodic", "zero"), ("zero", "periodic", "zero")])
 def test_gradcheck(boundary) -> None:
+    """F8: float64 in is float64 throughout."""
     grid, taps = (3, 4, 2)[: len(boundary)], (5, 2, 4)[: len(boundary)]
     inputs = [each.requires_grad_() for each in (rand(2, 2, *grid), rand(1, 2, *taps), rand(2))]
     assert torch.autograd.gradcheck(lambda x, k, s: fftconv(x, k, boundary=boundary, shortcut=s), inputs)
@@ -192,6 +194,7 @@ def test_gradcheck(boundary) -> None:
 
 @pytest.mark.parametrize(("n", "taps"), [(14113, 2 * 14113 - 1), (14113, 7), (8760, 8760), (1, 1), (50, 1001), (1, 9)])
 def test_awkward_lengths(n, taps) -> None:
+    """F10: lengths that kernels do not foresee."""
     x, kernel = rand(1, 1, n), rand(1, 1, taps)
     expected = np.convolve(x.flatten().numpy(), kernel.flatten().numpy())[taps // 2 :][:n]
     for dtype in FULL:

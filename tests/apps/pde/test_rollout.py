@@ -77,6 +77,7 @@ def test_the_file_says_what_it_was_made_of_and_is_good(run: Run, data: Path, tar
 def test_it_runs_as_long_as_it_is_asked_to(
     run: Run, data: Path, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """G6: as many steps as are asked for, and their number is told."""
     assert fredholm("pde", "rollout", run.folder, data, "-o", target, "--steps", 150, "--trajectories", 1) == 0
     assert "1 trajectories, 2 known frames and 150 steps" in capsys.readouterr().err
     (trajectory,) = read(target, 150)

@@ -36,6 +36,7 @@ def test_a_plan_comes_back(plan: SurrogatePlan, tmp_path: Path) -> None:
 
 
 def test_what_the_data_say_is_in_the_plan(plan: SurrogatePlan) -> None:
+    """G4: a checkpoint does not give its scores again if these are not kept with it."""
     simulation = plan.simulation
     assert simulation.boundary == ("periodic", "zero")
     assert simulation.edges == ("PERIODIC", "WALL")
@@ -102,6 +103,7 @@ def test_held_out_trajectories_are_scored_by_channel(folder: WellFolder, plan: S
 
 
 def test_data_of_other_fields_are_refused(folder: WellFolder, plan: SurrogatePlan) -> None:
+    """G4: other fields, or the same in another order."""
     other = replace(plan.simulation, channels=("density",))
     with pytest.raises(ValueError, match=r"has fields \['density', 'velocity_x', 'velocity_y'\], the run learned with"):
         check_fits(other, Windows(folder, "test"), "set")

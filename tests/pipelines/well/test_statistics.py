@@ -48,6 +48,7 @@ def test_they_are_the_real_set_s_own(data_folder: Path) -> None:
 
 
 def test_a_missing_statistic_stops_the_run_by_name(tmp_path: Path) -> None:
+    """G2: the run went on without."""
     path = tmp_path / "stats.yaml"
     with pytest.raises(FileNotFoundError, match="fredholm pde stats"):
         read_statistics(path, ["density"], [])

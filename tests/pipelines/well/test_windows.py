@@ -22,6 +22,7 @@ def folder(tmp_path: Path) -> WellFolder:
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_a_window_is_what_the_file_holds(folder: WellFolder, split: str) -> None:
+    """G1: as on disk, the same for every split; who trains normalises."""
     windows = Windows(folder, split, history=2, steps=2)
     with h5py.File(folder.files(split)[0]) as file:
         density, velocity = file["t0_fields/density"][()], file["t1_fields/velocity"][()]
@@ -45,6 +46,7 @@ def test_what_it_holds_is_told(folder: WellFolder) -> None:
 
 
 def test_a_long_trajectory_is_whole(tmp_path: Path) -> None:
+    """G6: The Well would hand out 100 steps."""
     write_file(tmp_path / "set/data/test/long.hdf5", grid=(4,), frames=151, trajectories=1)
     write_file(tmp_path / "set/data/test/short.hdf5", grid=(4,), frames=7)
     windows = Windows(WellFolder.open(tmp_path / "set"), "test", history=2)
@@ -53,11 +55,13 @@ def test_a_long_trajectory_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_long_window_is_whole(tmp_path: Path) -> None:
+    """G6: nor is a window cut."""
     write_file(tmp_path / "set/data/test/long.hdf5", grid=(4,), frames=151, trajectories=1)
     assert len(Windows(WellFolder.open(tmp_path / "set"), "test", steps=150)[0].target) == 150
 
 
 def test_workers_read_the_same_numbers_and_no_handle_stays(folder: WellFolder) -> None:
+    """E7: a handle that a fork inherits reads what is not there."""
     windows = Windows(folder, "train")
     alone = [windows[number] for number in range(len(windows))]
     again = list(DataLoader(pickle.loads(pickle.dumps(windows)), batch_size=None, num_workers=2))
