@@ -1,7 +1,7 @@
 """Peak memory of `fredholm segment train` against what `segment plan` says of it, at several windows and networks.
 
 Scans of noise are written to a temporary folder. `segment plan` tells what training will take; `segment train --plan`
-then trains for a few steps in a process of its own, and the system tells its peak (ru_maxrss), interpreter and
+then trains for five steps in a process of its own, and the system tells its peak (ru_maxrss), interpreter and
 libraries included. "counted" is what the choice of window and network goes by: weights, gradients, optimiser and the
 step's tensors, without libraries, data and the gaps between pieces of memory.
 
@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from fredholm.pipelines.plan import Plan
 from fredholm.pipelines.volume import Volume
 
 UNITS = {"MB": 1e-3, "GB": 1.0}
-SIDE, CASES, CLASSES = 128, 3, 9
+SIDE, CASES, CLASSES, STEPS = 128, 3, 9, 5
 SETTINGS = [  # window, batch, stages, feature size, precision, more
     (32, 1, "HHAA", 12, "32-true", ()),
     (64, 1, "HHAA", 24, "32-true", ()),
@@ -62,10 +63,13 @@ def measure(folder: Path, number: int) -> tuple[float, float, float]:
     plan = folder / f"{number}.yaml"
     options = ["--window", *[window] * 3, "--batch", batch, "--stages", stages, "--feature-size", features]
     told, _ = run("plan", folder / "data", "-o", plan, *options, "--precision", precision, *more)
-    _, peak = run("train", folder / "data", "-o", folder / f"run{number}", "--plan", plan, "--minutes", 1e-9)
+    made = Plan.read(plan)
+    assert made.recipe is not None
+    replace(made, recipe=replace(made.recipe, steps=STEPS)).write(plan)
+    _, peak = run("train", folder / "data", "-o", folder / f"run{number}", "--plan", plan)
     found = re.search(r"([\d.]+) ([MG]B) of", told)
     assert found is not None
-    return counted_step(Plan.read(plan)) / 1e9, float(found[1]) * UNITS[found[2]], peak
+    return counted_step(made) / 1e9, float(found[1]) * UNITS[found[2]], peak
 
 
 def run(*words: object) -> tuple[str, float]:
