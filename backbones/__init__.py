@@ -17,8 +17,17 @@ from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
 from .stages import Hyena, Integral, WindowAttention
 from .unet_classic import UNetClassic
+from .universal_interpolation import (
+    Anchors,
+    Interpolation,
+    UniversalInterpolation,
+    linear_depth,
+    logarithmic_depth,
+    without_branch,
+)
 
 __all__ = [
+    "Anchors",
     "ConvNextUNet",
     "ConvolutionKernel",
     "DiagonalKernel",
@@ -33,6 +42,7 @@ __all__ = [
     "ImplicitKernel",
     "Integral",
     "IntegralTransform",
+    "Interpolation",
     "LowRankKernel",
     "MLPKernel",
     "MixerUNETR",
@@ -54,8 +64,12 @@ __all__ = [
     "UniformSamples",
     "UnitCoordinates",
     "UnitGates",
+    "UniversalInterpolation",
     "WindowAttention",
     "cell_centres",
     "from_monai",
+    "linear_depth",
+    "logarithmic_depth",
     "round_weights",
+    "without_branch",
 ]

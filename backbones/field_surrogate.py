@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -28,6 +29,7 @@ from .implicit_kernel import ImplicitKernel, StepCoordinates
 from .integral_transform import IntegralTransform, UniformSamples
 from .kappa import MLPKernel
 from .residual import ResidualBlock
+from .universal_interpolation import Interpolation
 
 LETTERS = {"A": "global attention", "H": "HyenaND", "I": "ITNet"}
 SAMPLES = 512  # tokens that stand for all in ITNet's integral, where there are more
@@ -45,6 +47,7 @@ class SurrogateBody:
         patch: Samples along each axis that become one token.
         heads: Heads of attention.
         width: Channels of the head at full resolution.
+        interpolation: Universal interpolation in the place of the mixers' plain residuals; None for none.
     """
 
     pattern: str = "HHHA"
@@ -53,6 +56,7 @@ class SurrogateBody:
     patch: int = 2
     heads: int = 4
     width: int = 32
+    interpolation: Interpolation | None = None
 
     def __post_init__(self) -> None:
         for letter in self.pattern or "?":
@@ -111,7 +115,12 @@ class FieldSurrogate(nn.Module):
             return HyenaND(dim, self.boundary, kernel)
 
         self.letters = "".join(body.pattern[index % len(body.pattern)] for index in range(body.depth))
-        self.blocks = nn.ModuleList(ResidualBlock(dim, mixer(letter), mlp_ratio=2.0) for letter in self.letters)
+        depth = len(self.letters)
+        residuals = body.interpolation.residuals(dim, depth) if body.interpolation else [torch.add] * depth
+        self.blocks = nn.ModuleList(
+            ResidualBlock(dim, mixer(letter), mlp_ratio=2.0, residual=residual)
+            for letter, residual in zip(self.letters, residuals, strict=True)
+        )
         self.norm = nn.LayerNorm(dim)
         self.spread = nn.Linear(dim, cells * body.width)
         self.lift = nn.Linear(channels_in, body.width)

@@ -1,8 +1,13 @@
 """The pre-norm residual block round a mixer of positions.
 
 x = x + mixer(norm1(x));    x = x + mlp(norm2(x))
+
+The first sum is a part: `UniversalInterpolation` takes its place where a deep stack would lose what it has read.
 """
 
+from collections.abc import Callable
+
+import torch
 from monai.networks.blocks.mlp import MLPBlock
 from monai.networks.layers.drop_path import DropPath
 from torch import Tensor, nn
@@ -16,17 +21,27 @@ class ResidualBlock(nn.Module):
         mixer: From `(batch, *grid, dim)` to the same.
         mlp_ratio: Width of the perceptron's hidden layer, as a multiple of `dim`.
         drop_path: Chance in training that a sample skips a residual branch.
+        residual: From x and the mixer's branch to what goes on.
     """
 
-    def __init__(self, dim: int, mixer: nn.Module, *, mlp_ratio: float = 4.0, drop_path: float = 0.0) -> None:
+    def __init__(
+        self,
+        dim: int,
+        mixer: nn.Module,
+        *,
+        mlp_ratio: float = 4.0,
+        drop_path: float = 0.0,
+        residual: Callable[[Tensor, Tensor], Tensor] = torch.add,
+    ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(dim)
         self.mixer = mixer
         self.norm2 = nn.LayerNorm(dim)
         self.mlp = MLPBlock(hidden_size=dim, mlp_dim=int(dim * mlp_ratio), dropout_mode="swin")
         self.drop_path = DropPath(drop_path) if drop_path > 0 else nn.Identity()
+        self.residual = residual
 
     def forward(self, x: Tensor, *condition: Tensor) -> Tensor:
         """From `(batch, *grid, dim)` to the same; a condition is the mixer's."""
-        x = x + self.drop_path(self.mixer(self.norm1(x), *condition))
+        x = self.residual(x, self.drop_path(self.mixer(self.norm1(x), *condition)))
         return x + self.drop_path(self.mlp(self.norm2(x)))

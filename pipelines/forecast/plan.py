@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
+from ...backbones import Interpolation
 from ...kernels import Boundary
 from ..recipe import TrainingRecipe, expect_amount, expect_whole
 from ..records import Kind, read_record, write_record
@@ -158,5 +159,6 @@ _RECORDS: dict[str, Kind] = {
     "statistics": ChannelStatistics,
     "constant_statistics": ChannelStatistics,
     "network": lambda plan: network_of(plan.get("model", "hyena")).body,
+    "interpolation": Interpolation,
     "recipe": ForecastRecipe,
 }

@@ -231,10 +231,9 @@ def test_drop_path_skips_branches_in_training_only() -> None:
         assert torch.equal(model.eval()(x), model(x))
 
 
-@pytest.mark.parametrize(("axes", "registers"), [(2, 0), (2, 4), (3, 0), (3, 4)])
-@pytest.mark.parametrize("stages", ["AAAA", "HHAA"])
+@pytest.mark.parametrize(("stages", "axes", "registers"), [("AAAA", 3, 0), ("HHAA", 2, 0), ("HHAA", 3, 4)])
 def test_bfloat16_autocast_is_finite_and_close(stages, axes, registers) -> None:
-    model, x = network(stages, axes=axes, registers=registers), torch.randn(1, 1, *(64, 64, 32)[:axes])
+    model, x = network(stages, axes=axes, registers=registers), torch.randn(1, 1, *(64, 32, 32)[:axes])
     with torch.no_grad():
         expected = model.eval()(x)
         with torch.autocast("cpu", torch.bfloat16):
@@ -277,7 +276,7 @@ def test_takes_a_mixer_of_the_users_own() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stages", "registers"), [("AAAA", 0), ("HHAA", 0), ("HHAA", 4)])
+@pytest.mark.parametrize(("stages", "registers"), [("AAAA", 0), ("HHAA", 4)])
 def test_compiled_equals_eager(stages, registers) -> None:
     model, x = network(stages, registers=registers), torch.randn(1, 1, 32, 64)
     dy = torch.randn(1, 3, 32, 64)
@@ -297,7 +296,7 @@ def test_compiled_equals_eager(stages, registers) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stages", "registers"), [("AAAA", 0), ("HHAA", 0), ("HHAA", 4)])
+@pytest.mark.parametrize(("stages", "registers"), [("AAAA", 0), ("HHAA", 4)])
 def test_exports(stages, registers) -> None:
     model, x = network(stages, registers=registers).eval(), torch.randn(1, 1, 32, 64)
     exported = torch.export.export(model, (x,)).module()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fredholm.backbones import SurrogateBody
+from fredholm.backbones import Interpolation, SurrogateBody
 from fredholm.pipelines.forecast.plan import ForecastRecipe, SurrogatePlan
 from fredholm.pipelines.forecast.planning import check_fits, simulation_of
 from fredholm.pipelines.forecast.stepping import Stepper
@@ -30,7 +30,9 @@ def plan(folder: WellFolder) -> SurrogatePlan:
     return SurrogatePlan(simulation=simulation_of(folder, Windows(folder, "train")), network=body, history=2)
 
 
-def test_a_plan_comes_back(plan: SurrogatePlan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("interpolation", [None, Interpolation(anchors=8, from_layer=2, depth="logarithmic")])
+def test_a_plan_comes_back(plan: SurrogatePlan, tmp_path: Path, interpolation: Interpolation | None) -> None:
+    plan = replace(plan, network=replace(plan.network, interpolation=interpolation))
     plan.write(tmp_path / "plan.yaml")
     assert SurrogatePlan.read(tmp_path / "plan.yaml") == plan
 
