@@ -22,8 +22,9 @@ VERSION = "1.0.0"
 
 AGREEMENT = """\
 MONAI gives the very labels of `fredholm segment predict --precision 32-true` where a scan has the network's spacing and
-its sides, in voxels, are at most one and a half of the window's or whole multiples of half of it. Elsewhere they differ
-at some voxels on the borders of structures: MONAI lays windows from one end, fredholm spreads them evenly; MONAI
+its sides, in voxels, are at most one and a half of the window's or whole multiples of half of it; where there are more
+classes than channels, but for ties to within rounding. Elsewhere they differ at some voxels on the borders of
+structures: MONAI lays windows from one end, fredholm spreads them evenly; MONAI
 resamples between the centres of the outermost voxels, fredholm between their outer faces, averaging where an axis
 becomes coarser by more than 1.5 times. fredholm refuses scans that do not state their orientation, and gives voxels
 that are no number the smallest value of the scan; MONAI does neither.

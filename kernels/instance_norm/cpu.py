@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 CACHE_BYTES = 1 << 20  # of one operand's rows, on a CPU
+STAGE = 128  # terms of the first of two stages of a sum
 
 
 def apply(
@@ -158,7 +159,10 @@ def _moments(rows: Tensor, epsilon: float, mean: Tensor, inverse: Tensor) -> Non
 
 
 def _column_sum(chunk: Tensor) -> Tensor:
-    return torch.mm(chunk.new_ones(1, len(chunk)), chunk)[0]
+    """Of each column, in two stages: twenty thousand terms in one float32 sum cost a network two of its digits."""
+    whole = len(chunk) - len(chunk) % STAGE
+    first = torch.mm(chunk.new_ones(1, STAGE), chunk[:whole].reshape(STAGE, -1))
+    return first.view(-1, chunk.shape[1]).sum(0) + chunk[whole:].sum(0)
 
 
 def _through_activation(upper: Tensor, result: Tensor, slope: float) -> Tensor:

@@ -220,6 +220,14 @@ def test_a_mean_costs_no_digits_in_float32(mean) -> None:
         assert_matches(arguments(x, scaled, scaled, False), 1.0)
 
 
+def test_a_scan_that_is_mostly_air_costs_no_digits_in_float32() -> None:
+    body = torch.rand(1, 1, 64, 32, 32) < 0.02
+    x = rand(1, 12, 64, 32, 32).float().where(body, -1)  # what lies in the body stands far out of such a sum
+    y = instance_norm(x).double()
+    expected = instance_norm_reference(x.double(), None, None, residual=None, slope=1, epsilon=1e-5)
+    assert_close(y, expected, 2e-6)
+
+
 def test_a_large_mean_costs_no_more_digits_than_in_pytorch() -> None:
     x = rand(1, 6, 40, 40, 40).float() + 1000
     expected = instance_norm_reference(x.double(), None, None, residual=None, slope=1, epsilon=1e-5)

@@ -9,16 +9,26 @@ import nibabel as nib
 import numpy as np
 import pytest
 from fredholm import pipelines
-from fredholm.pipelines.nifti import read_labels
-from helpers.segment import fredholm, names, predict, says, write_scan
+from fredholm.apps.segment import train
+from helpers.segment import QUICK, data_set, fredholm, names, predict, says, write_scan
 
 pytestmark = pytest.mark.filterwarnings("default")  # the exporter warns of its own parts
 
 
 @pytest.fixture(scope="module")
-def exported(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a few steps, whose answers are clear as a trained network's are."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "EPOCH", 3)
+        assert fredholm("segment", "train", data_set(folder / "data"), "-o", folder / "run", *QUICK) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def exported(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
-    assert fredholm("segment", "export", run, "-o", folder / "network.onnx") == 0
+    assert fredholm("segment", "export", trained, "-o", folder / "network.onnx") == 0
     return folder
 
 
@@ -31,16 +41,18 @@ def test_two_files_come_out_and_say_what_they_are(exported: Path) -> None:
     assert content["network"]["output"]["shape"] == [1, 3, 32, 32, 32]
     assert content["agreement with PyTorch"]["different"] == 0
     assert content["agreement with PyTorch"]["voxels"] == 32**3
-    assert content["agreement with PyTorch"]["error"] < 1e-5
+    assert content["agreement with PyTorch"]["error"] < 3e-6
     liver = content["classes"][2]
     assert (liver["name"], liver["snomed"]) == ("liver", "10200004")
 
 
 @pytest.mark.slow
-def test_onnx_runtime_and_the_json_alone_give_the_labels_of_predict(exported: Path, run: Path, tmp_path: Path) -> None:
+def test_onnx_runtime_and_the_json_alone_give_the_labels_of_predict(
+    exported: Path, trained: Path, tmp_path: Path
+) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    scan = write_scan(tmp_path / "ct.nii.gz")
-    assert predict(scan, tmp_path / "labels.nii.gz", run) == 0
+    scan = write_scan(tmp_path / "ct.nii.gz", number=7)
+    assert predict(scan, tmp_path / "labels.nii.gz", trained) == 0
 
     content = json.loads((exported / "network.json").read_text())
     image = nib.as_closest_canonical(nib.load(scan)).get_fdata(dtype=np.float32)
@@ -54,16 +66,15 @@ def test_onnx_runtime_and_the_json_alone_give_the_labels_of_predict(exported: Pa
     session = onnxruntime.InferenceSession(exported / content["network"]["file"])
     (logits,) = session.run(None, {content["network"]["input"]["name"]: window[None, None]})
     inside = tuple(slice(before, before + n) for (before, _), n in zip(pads, image.shape, strict=True))
-    labels = logits[0].argmax(0)[inside]
+    logits = logits[0][(slice(None), *inside)]
 
     expected = nib.as_closest_canonical(nib.load(tmp_path / "labels.nii.gz"))
     theirs = np.asanyarray(expected.dataobj)
-    assert (labels != theirs).mean() < 1e-3
-    # Weights are random and half of the window is air, which norms blow up: float32 in PyTorch is 4e-5 of the largest
-    # logit away from float64 here, and ONNX Runtime 3e-4. So another label is a tie within that.
-    own = np.take_along_axis(logits[0][(slice(None), *inside)], theirs[None], 0)[0]
-    assert (logits[0].max(0)[inside] - own).max() < 1e-3 * np.abs(logits).max()
-    assert set(np.unique(read_labels(tmp_path / "labels.nii.gz").array)) == {0, 1, 2}
+    second, first = np.sort(logits, axis=0)[-2:]
+    clear = first - second > 2 * content["agreement with PyTorch"]["error"] * np.abs(logits).max()
+    np.testing.assert_array_equal(logits.argmax(0)[clear], theirs[clear])
+    assert clear.mean() > 0.9999  # elsewhere two classes tie to within what float32 can tell
+    assert set(np.unique(theirs)) == {0, 1, 2}
 
 
 def test_a_network_that_does_not_agree_is_not_written(
