@@ -1,5 +1,6 @@
 """What was packed is taken in a run's place, by `segment predict` and by MONAI, and gives the same labels."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,11 +24,22 @@ def bundle(run: Path, tmp_path: Path) -> Path:
 
 
 def monai_bundle_run(bundle: Path, scans: Path, out: Path) -> None:
-    """In a process of its own, as people do it; there is no network to fetch anything from."""
+    """In a process of its own, as people do it."""
     command = [sys.executable, "-m", "monai.bundle", "run", "--config_file", "configs/inference.json"]
     options = ["--dataset_dir", str(scans), "--output_dir", str(out)]
     done = subprocess.run([*command, *options], cwd=bundle, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_bundle_labels_without_a_network(  # I2
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("somebody was called")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    assert predict(write_scan(tmp_path / "ct.nii.gz", (6, 5, 4)), tmp_path / "labels.nii.gz", bundle) == 0
 
 
 @pytest.mark.slow

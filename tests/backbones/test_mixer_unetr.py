@@ -337,7 +337,7 @@ def test_says_what_does_not_fit(call, words) -> None:
 
 
 @pytest.mark.parametrize("grid", [(33, 32, 32), (48, 48, 48), (32, 32, 16), (32, 32, 31)])
-def test_a_size_that_is_no_multiple_of_32_is_refused(grid) -> None:
+def test_a_size_that_is_no_multiple_of_32_is_refused(grid) -> None:  # D8
     model = network(axes=3)
     words = rf"each axis must be a multiple of 32, got a grid of \({grid[0]}, {grid[1]}, {grid[2]}\)"
     with pytest.raises(ValueError, match=words):

@@ -69,7 +69,7 @@ def test_its_plan_is_the_runs_but_for_names_of_cases(bundle: Path) -> None:
     assert not any(name in text for name in ("Smith_John", "Doe_Jane", "ward_7"))
 
 
-def test_the_sums_are_of_every_file(bundle: Path) -> None:
+def test_the_sums_are_of_every_file(bundle: Path) -> None:  # I2
     lines = [line.split("  ") for line in (bundle / SUMS).read_text().splitlines()]
     assert [name for _, name in lines] == FILES
     found = sorted(path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file())
@@ -88,7 +88,7 @@ def test_a_changed_or_missing_file_is_damage(bundle: Path, name: str) -> None:
         open_run(bundle)
 
 
-def test_it_tells_scores_licences_and_where_it_learned(bundle: Path) -> None:
+def test_it_tells_scores_licences_and_where_it_learned(bundle: Path) -> None:  # I6
     facts = metadata(bundle)
     expected = {"validation_dice_last": 0.625, "validation_dice_best": 0.75, "dice": 1.0}
     assert (facts["eval_metrics"], facts["data"]) == (expected, {"training": 2, "validation": 1})

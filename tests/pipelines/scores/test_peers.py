@@ -131,6 +131,18 @@ def test_simpleitk_agrees_in_dice(seed: int) -> None:
     assert ours(p, r).dice == pytest.approx(itk_overlap(p, r).GetDiceCoefficient(), rel=1e-12)
 
 
+@pytest.mark.parametrize("spacing", SPACINGS)
+def test_simpleitk_agrees_in_volumes(spacing) -> None:
+    volumes_mm3 = []
+    for mask in organs(0):
+        measure = SimpleITK.LabelShapeStatisticsImageFilter()
+        measure.Execute(itk(mask, spacing))
+        volumes_mm3.append(measure.GetPhysicalSize(1))
+    found, expected = ours(*organs(0), spacing), (volumes_mm3[0] - volumes_mm3[1]) / 1000
+    assert found.volume_difference_ml == pytest.approx(expected, rel=1e-9)
+    assert found.volume_difference_percent == pytest.approx(100_000 * expected / volumes_mm3[1], rel=1e-9)
+
+
 # where they are not
 
 
