@@ -9,7 +9,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from fredholm import pipelines
-from fredholm.apps.segment import train
+from fredholm.apps.segment import choices
 from helpers.segment import QUICK, data_set, fredholm, names, predict, says, write_scan
 
 pytestmark = pytest.mark.filterwarnings("default")  # the exporter warns of its own parts
@@ -20,7 +20,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a few steps, whose answers are clear as a trained network's are."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "EPOCH", 3)
+        patch.setattr(choices, "EPOCH", 3)
         assert fredholm("segment", "train", data_set(folder / "data"), "-o", folder / "run", *QUICK) == 0
     return folder / "run"
 
