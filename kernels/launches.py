@@ -66,10 +66,25 @@ def _anchor_mix(stage: Stage, dtype: torch.dtype) -> None:
         triton.gradients(x, *given)
 
 
+def _integral_transform(stage: Stage, dtype: torch.dtype) -> None:
+    """The paper's perceptron, 128 wide with 64 frequencies, in heads of 32 channels, on 4096 points."""
+    triton, parts = _room("integral_transform"), importlib.import_module(".integral_transform.parts", __package__)
+    n, width, channels = min(stage.side**3, 4096), 128, min(stage.channels, 32)
+    features = 2 * 64 + channels
+    factors = _tensor(1, n, 2, features), _tensor(1, n, features), _tensor(2, width, features)
+    points = _tensor(1, n, 3), _tensor(1, n, 3), _tensor(width)
+    second = _tensor(channels, channels, width + 1)
+    u = _tensor(1, n, channels, dtype=dtype)
+    given = parts.Parts(_tensor(1, n, width), _tensor(1, n, width), *factors, *points, second, u, _tensor(1, n))
+    triton.integrate(given, None)
+    triton.gradients(u, given, None)
+
+
 LAUNCHES: dict[str, Callable[[Stage, torch.dtype], None]] = {
     "anchor_mix": _anchor_mix,
     "gate": _gate,
     "implicit_kernel": _implicit_kernel,
+    "integral_transform": _integral_transform,
 }
 
 

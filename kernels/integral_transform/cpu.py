@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from . import second_layer
+from . import operator, second_layer
 from .blocks import slices
 from .parts import Parts
 
@@ -29,9 +29,9 @@ def integrate(parts: Parts, index: Tensor | None) -> Tensor:
     y = parts.u.new_empty(*parts.left.shape[:2], len(parts.weight))
     for sample, cloud in enumerate(_clouds(parts, index)):
         for rows in cloud.row_blocks():
-            operator, moments = _operator(cloud.parts, rows), cloud.no_moments(rows)
+            matrices, moments = cloud.operator(rows), cloud.no_moments(rows)
             for block in cloud.blocks(rows):
-                _add_moments(moments, F.gelu(_first_layer(cloud.parts, block, operator)), block.values())
+                _add_moments(moments, F.gelu(_first_layer(cloud.parts, block, matrices)), block.values())
             y[sample, rows] = second_layer.apply(moments, cloud.parts.weight)
     return y
 
@@ -106,21 +106,16 @@ class _Cloud:
             measure = parts.measure[None, columns] if index is None else parts.measure[rows, columns]
             yield _Block(rows, columns, index, right, factors, points, u, measure)
 
+    def operator(self, rows: slice) -> Tensor:
+        """For each target the matrix that takes a source's factors into the first layer."""
+        return operator.of_targets(self.parts.factors_x[rows], self.parts.factor_weight)
+
     def no_moments(self, rows: slice) -> Tensor:
         """Zeros `(rows, width + 1, in)`, to sum hidden values times features in, the bias's 1 the last of them."""
         return self.parts.u.new_zeros(rows.stop - rows.start, self.width + 1, self.parts.u.shape[1])
 
 
-def _operator(parts: Parts, rows: slice) -> Tensor:
-    """For each target the matrix `(rows, width, features)` that takes a source's factors into the first layer."""
-    x = parts.factors_x[rows]
-    operator = x[:, 0, None] * parts.factor_weight[0]
-    for rank in range(1, x.shape[1]):
-        operator.addcmul_(x[:, rank, None], parts.factor_weight[rank])
-    return operator
-
-
-def _first_layer(parts: Parts, block: _Block, operator: Tensor) -> Tensor:
+def _first_layer(parts: Parts, block: _Block, matrices: Tensor) -> Tensor:
     """What goes into GELU, `(rows, width, columns)`."""
     left = parts.left[block.rows, :, None]
     first = left.new_empty(len(left), left.shape[1], block.right.shape[1])  # by itself it would come out transposed
@@ -128,7 +123,7 @@ def _first_layer(parts: Parts, block: _Block, operator: Tensor) -> Tensor:
     if parts.points_x.shape[1]:
         first.addcmul_(parts.distance_weight[:, None], _distances(parts, block)[:, None])
     if parts.factors_y.shape[1]:
-        first.baddbmm_(operator, block.factors.mT.expand(len(first), -1, -1))
+        first.baddbmm_(matrices, block.factors.mT.expand(len(first), -1, -1))
     return first
 
 
@@ -147,23 +142,24 @@ def _add_moments(moments: Tensor, hidden: Tensor, values: Tensor) -> None:
 def _add_gradients(dy: Tensor, cloud: _Cloud, rows: slice, sums: Parts) -> None:
     """Add what these targets give; `dy` `(rows, out)`."""
     parts = cloud.parts
-    operator, moments = _operator(parts, rows), cloud.no_moments(rows)
-    doperator, dmoments = torch.zeros_like(operator), second_layer.moments_gradient(dy, parts.weight)
+    matrices, moments = cloud.operator(rows), cloud.no_moments(rows)
+    doperator, dmoments = torch.zeros_like(matrices), second_layer.moments_gradient(dy, parts.weight)
     dhidden = dmoments[:, :-1].contiguous()
     for block in cloud.blocks(rows):
-        first, values = _first_layer(parts, block, operator), block.values()
+        first, values = _first_layer(parts, block, matrices), block.values()
         hidden = F.gelu(first)
         _add_moments(moments, hidden, values)
         dvalues = block.sum_products(hidden, dhidden) + block.sum_rows(dmoments[:, -1:])
         _add_values(dvalues, block, sums)
         dfirst = torch.ops.aten.gelu_backward(dhidden @ values.mT, first)
         doperator.baddbmm_(dfirst, block.factors.expand(len(dfirst), -1, -1))
-        block.give(block.sum_products(dfirst, operator), sums.factors_y)
+        block.give(block.sum_products(dfirst, matrices), sums.factors_y)
         sums.left[rows] += dfirst.sum(-1)
         block.give(block.sum_rows(dfirst.mT), sums.right)
         _add_distances(dfirst, parts, block, sums)
     sums.weight.add_(second_layer.weight_gradient(dy, moments, parts.weight))
-    _add_operator(doperator, parts, rows, sums)
+    factors = parts.factors_x[rows]
+    operator.add_gradients(doperator, factors, parts.factor_weight, sums.factors_x[rows], sums.factor_weight)
 
 
 def _add_values(dvalues: Tensor, block: _Block, sums: Parts) -> None:
@@ -185,12 +181,6 @@ def _add_distances(dfirst: Tensor, parts: Parts, block: _Block, sums: Parts) -> 
     moves = pull[..., None] * (parts.points_x[block.rows, None] - block.points)
     sums.points_x[block.rows] += moves.sum(1)
     block.give(block.sum_rows(-moves), sums.points_y)
-
-
-def _add_operator(doperator: Tensor, parts: Parts, rows: slice, sums: Parts) -> None:
-    for rank, weight in enumerate(parts.factor_weight):
-        sums.factors_x[rows, rank] = (doperator * weight).sum(1)
-        sums.factor_weight[rank] += (doperator * parts.factors_x[rows, rank, None]).sum(0)
 
 
 def _clouds(parts: Parts, index: Tensor | None) -> Iterator[_Cloud]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from . import cpu
+from ..backend import implementation
 from .parts import Parts
 
 
@@ -11,14 +11,16 @@ from .parts import Parts
 def integrate(parts: list[Tensor], index: Tensor | None) -> Tensor:
     """The integral."""
     with torch.autocast(parts[0].device.type, enabled=False):
-        return cpu.integrate(Parts(*parts), index)
+        every = Parts(*parts)
+        return implementation(__name__, every.u).integrate(every, index)
 
 
 @torch.library.custom_op("fredholm::integral_transform_gradients", mutates_args=())
 def gradients(dy: Tensor, parts: list[Tensor], index: Tensor | None) -> list[Tensor]:
     """Its gradients by all parts."""
     with torch.autocast(parts[0].device.type, enabled=False):
-        return list(cpu.gradients(dy, Parts(*parts), index))
+        every = Parts(*parts)
+        return list(implementation(__name__, every.u).gradients(dy, every, index))
 
 
 @integrate.register_fake

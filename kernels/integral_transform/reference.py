@@ -6,7 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .mlp import MLPKappa, Points
+from ..definition import differentiate, evaluate
+from .mlp import Distances, MLPKappa, Points, Products
+from .parts import Parts
 
 
 def integral_transform_reference(kappa: Tensor, u: Tensor, measure: Tensor) -> Tensor:
@@ -50,6 +52,26 @@ def itnet_reference(
     groups = [g(p_x), g(p_y), g(p_x - p_y), (p_x - p_y).norm(dim=-1, keepdim=True), u_x, u_y, u_x * u_y]
     z = torch.cat([group.expand(pairs) for group in groups], -1)
     return _second(F.linear(z, *first), *second)
+
+
+def integrate(parts: Parts, index: Tensor | None) -> Tensor:
+    """The perceptron's integral, as `cpu.integrate`."""
+    return evaluate(lambda u, *every: _integral(Parts(*every), index), parts.u, *parts)
+
+
+def gradients(dy: Tensor, parts: Parts, index: Tensor | None) -> list[Tensor | None]:
+    """Gradients by all parts, as `cpu.gradients`."""
+    return differentiate(lambda *every: _integral(Parts(*every), index), dy, *parts)
+
+
+def _integral(parts: Parts, index: Tensor | None) -> Tensor:
+    products = Products(parts.factors_x, parts.factors_y, parts.factor_weight) if parts.factors_y.shape[2] else None
+    distances = Distances(parts.points_x, parts.points_y, parts.distance_weight) if parts.points_y.shape[2] else None
+    kappa = MLPKappa(parts.left, parts.right, parts.weight[..., :-1], parts.weight[..., -1], products, distances)
+    measure = parts.measure
+    if index is not None:
+        measure = measure.new_zeros(*kappa.pairs).scatter_add(2, index, measure)
+    return integral_transform_reference(mlp_reference(kappa), parts.u, measure)
 
 
 def _second(first: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """`integral_transform` is held to the sum over pairs, outputs and gradients alike, and to what an integral promises."""
 
+import importlib
 import itertools
 import math
 import sys
@@ -28,7 +29,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # `fredholm.kernels.integral_transform` is the function; its modules are reached by name.
-CPU = sys.modules["fredholm.kernels.integral_transform.cpu"]
+CPU = importlib.import_module("fredholm.kernels.integral_transform.cpu")
 PAIRWISE = sys.modules["fredholm.kernels.integral_transform.pairwise"]
 Parts = sys.modules["fredholm.kernels.integral_transform.parts"].Parts
 OPS = torch.ops.fredholm
@@ -568,6 +569,97 @@ def test_no_clouds_no_targets_or_no_sources(sizes) -> None:
     x, z = torch.zeros(*sizes[:2], 3), torch.zeros(sizes[0], sizes[2], 3)
     pairwise = PairwiseKappa(lambda p, q: (p - q)[..., None, :].expand(-1, -1, -1, 4, -1), (x,), (z,))
     assert integral_transform(pairwise, z).shape == (*sizes[:2], 4)
+
+
+@pytest.mark.parametrize("name", ["reference", "triton"])
+@pytest.mark.parametrize("lists", [0, 5])
+@every_term
+@every_second
+def test_other_backends_match_the_sum_over_pairs(in_triton, name, terms, second, lists, monkeypatch) -> None:
+    monkeypatch.setenv("FREDHOLM_BACKEND", name)
+    mlp = MLP(terms=terms, second=second, dtype=torch.float32)
+    if lists:
+        index = torch.randint(7, (2, lists, 3))
+        assert_matches(selecting(mlp, index), selecting(mlp, index, literal=True), mlp.tensors)
+    else:
+        assert_matches(mlp, mlp.literal, mlp.tensors)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in TOLERANCE if dtype != torch.float64])
+def test_triton_matches_itnets_literal_definition(in_triton, dtype) -> None:
+    for sizes, axes in (((2, 5, 7), 3), ((1, 3, 9), 1), ((3, 4, 2), 2)):
+        itnet = ITNet(*sizes, axes=axes, dtype=dtype)
+        assert_matches(itnet, itnet.literal, itnet.tensors)
+
+
+def test_triton_on_one_cloud_matches_the_literal_definition(in_triton) -> None:
+    itnet = ITNet(dtype=torch.float32)
+    p, u, *rest = itnet.tensors[1], itnet.tensors[3], *itnet.tensors[4:]
+    ours, literal = (lambda p, u, *rest, f=f: f(p, p, u, u, *rest) for f in (itnet, itnet.literal))
+    assert_matches(ours, literal, [p, u, *rest])
+
+
+@pytest.mark.parametrize("lists", [0, 5])
+def test_the_tiles_of_triton_change_nothing(in_triton, lists, monkeypatch) -> None:
+    """Several tiles of everything, none of them full, and points taken two at a time."""
+    module = importlib.import_module("fredholm.kernels.integral_transform.triton")
+    for name in ("WIDTH", "OTHERS", "FEATURES", "CHANNELS", "COLUMNS"):
+        monkeypatch.setattr(module, name, 16)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 2 * 4 * 19 * 18)
+    shapes = [(1, 3, 19), (1, 17, 19), (3, 17, 19), (3, 17), (1, 3, 2, 18), (1, 17, 18), (2, 19, 18)]
+    shapes += [(1, 3, 3), (1, 17, 3), (19,), (1, 17, 17), (1, 17)]
+    mlp, tensors = MLP(), [rand(*shape).float() for shape in shapes]
+    if lists:
+        index = torch.randint(17, (1, 3, 18))
+        assert_matches(selecting(mlp, index), selecting(mlp, index, literal=True), tensors)
+    else:
+        assert_matches(mlp, mlp.literal, tensors)
+
+
+def test_clouds_of_different_size_share_a_batch_in_triton(in_triton) -> None:
+    mlp = MLP(1, 4, 7, dtype=torch.float32)
+    *parts, u, measure = mlp.tensors
+    measure = measure * torch.tensor([1, 1, 1, 1, 1, 0, 0])
+    found = results(mlp, [*parts, u, measure])
+    expected = results(mlp.literal, [each.double() for each in (*parts, u, measure)])
+    for ours, truth in zip(found, expected, strict=True):
+        assert_close(ours, truth, 1e-4)
+        if ours.shape[:2] == (1, 7) and ours.ndim == 3:
+            assert ours[:, 5:].count_nonzero() == 0
+
+
+def test_triton_gives_the_same_bits_again(in_triton) -> None:
+    mlp, index = MLP(dtype=torch.float32), torch.randint(7, (2, 5, 9))
+    for function in (mlp, selecting(mlp, index)):
+        for once, again in zip(*(results(function, mlp.tensors) for _ in range(2)), strict=True):
+            assert torch.equal(once, again)
+
+
+@pytest.mark.parametrize("sizes", [(0, 5, 7), (2, 0, 7), (2, 5, 0)])
+def test_no_clouds_no_targets_or_no_sources_in_triton(in_triton, sizes) -> None:
+    mlp = MLP(*sizes, dtype=torch.float32)
+    y, *gradients = results(mlp, mlp.tensors)
+    assert (y.shape, y.count_nonzero()) == ((*sizes[:2], 4), 0)
+    assert all(each.count_nonzero() == 0 for each in gradients)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_triton_holds_nothing_of_the_size_of_all_pairs(in_triton, lists, monkeypatch) -> None:
+    """Launches are counted, not run: what they would write is there all the same."""
+    module = importlib.import_module("fredholm.kernels.integral_transform.triton")
+    monkeypatch.setattr(module, "launch", lambda *arguments, **options: None)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 1 << 12)
+    largest = []
+    for n in (256, 512):
+        left, right, weight, bias, *terms, u, measure = MLP(1, n, n, dtype=torch.float32).tensors
+        index = torch.randint(n, (1, n, 8)) if lists else None
+        measure = measure[:, None, :8].expand(1, n, 8) if lists else measure
+        parts = Parts(left, right, *terms, torch.cat([weight, bias[..., None]], -1), u, measure)
+        with _LargestTensor() as mode:
+            y = module.integrate(parts, index)
+            module.gradients(y, parts, index)
+        largest.append(mode.largest)
+    assert largest[1] <= 2 * largest[0] + 1000
 
 
 U, X, HALVES = torch.zeros(2, 7, 3), torch.zeros(2, 5, 3), torch.zeros(2, 7, dtype=torch.int64)
