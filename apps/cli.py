@@ -12,6 +12,7 @@ import tyro
 
 from ..kernels import reuse_host_memory
 from ..pipelines.tensors import first_line
+from .bench import Bench
 from .bundle import Bundle
 from .console import note, quieten_libraries, show_warnings_as_lines
 from .convert import Convert
@@ -30,6 +31,7 @@ Commands = (
     | Annotated[Scanner, tyro.conf.subcommand("scanner")]
     | Annotated[Convert, tyro.conf.subcommand("convert")]
     | Annotated[Bundle, tyro.conf.subcommand("bundle")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[Info, tyro.conf.subcommand("info")]
 )
 DESCRIPTION = "Learned integral operators for three-dimensional medicine and science."
