@@ -179,6 +179,41 @@ def test_checkpoints_change_nothing(any_backend, mixer) -> None:
         assert torch.equal(ours, plain)
 
 
+SHARED = """
+import copy, sys, torch
+from torch import distributed, nn
+from fredholm.kernels import anchor_mix, fftconv, gate
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.alpha = nn.Parameter(torch.randn(5)), nn.Parameter(torch.tensor(0.4))
+        self.anchors, self.kernel = nn.Parameter(torch.randn(5, 5)), nn.Parameter(torch.randn(1, 5, 3))
+
+    def forward(self, x):
+        y = gate(x, x.cos(), self.scale, activation="silu", unit=True)
+        return fftconv(anchor_mix(y, x, self.anchors, self.alpha).mT, self.kernel)
+
+rank = int(sys.argv[1])
+distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+torch.manual_seed(0)
+alone, x = Layer(), torch.randn(4, 7, 5)
+shared = nn.parallel.DistributedDataParallel(copy.deepcopy(alone))
+shared(x[2 * rank :][:2]).square().mean().backward()
+alone(x).square().mean().backward()
+for ours, truth in zip(shared.parameters(), alone.parameters(), strict=True):
+    torch.testing.assert_close(ours.grad, truth.grad)
+distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_that_share_a_batch_get_its_gradients(tmp_path) -> None:
+    command = [sys.executable, "-c", SHARED]
+    both = [subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stderr=subprocess.PIPE) for rank in (0, 1)]
+    said = [each.communicate(timeout=300)[1].decode() for each in both]
+    assert [each.returncode for each in both] == [0, 0], said
+
+
 def test_the_override_counts_when_a_compiled_program_runs(mixer, monkeypatch) -> None:
     torch._dynamo.reset()
     compiled, x = torch.compile(mixer, fullgraph=True, backend="aot_eager"), torch.randn(1, 3, 5, 4)
