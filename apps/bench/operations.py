@@ -4,6 +4,7 @@ import importlib.util
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -91,11 +92,10 @@ def _peers() -> dict[str, Function]:
 
 def _gate(size: Size) -> Operation:
     rows = (size.batch, size.voxels, size.channels)
-    options = {"activation": "silu", "unit": True, "epsilon": 1e-6}
     return Operation(
         shapes=(rows, rows, (size.channels,)),
-        ours=lambda x, control, scale: gate(x, control, scale, **options),
-        exact=lambda x, control, scale: gate_reference(x, control, scale, **options),
+        ours=partial(gate, activation="silu", unit=True),
+        exact=partial(gate_reference, activation="silu", unit=True, epsilon=1e-6),
     )
 
 
