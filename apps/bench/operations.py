@@ -141,9 +141,9 @@ def _integral_transform(size: Size) -> Operation:
         return MLPKappa(left, right, weight, bias, Products(*products))
 
     def exact(*parts: Tensor) -> Tensor:
-        *parts, u = parts
+        u = parts[-1]
         mean = u.new_full(u.shape[:2], 1 / points)
-        return integral_transform_reference(mlp_reference(kappa(*parts)), u, mean)
+        return integral_transform_reference(mlp_reference(kappa(*parts[:-1])), u, mean)
 
     of_points = (size.batch, points, width)
     return Operation(
