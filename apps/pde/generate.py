@@ -8,7 +8,8 @@ import numpy as np
 import tyro
 
 from ...pipelines.files import replacing
-from ...pipelines.simulate.gray_scott import REGIMES, SPACING, GrayScott
+from ...pipelines.simulate.sets import SETS
+from ...pipelines.simulate.simulator import Simulator
 from ...pipelines.well.folder import SPLITS
 from ..console import Bar, bar, result
 from ..extras import extra
@@ -18,14 +19,16 @@ SHARES = {"train": 0.8, "valid": 0.1, "test": 0.1}
 
 @dataclass
 class Generate:
-    """Simulate a data set in The Well's format: Gray-Scott reaction and diffusion in its six regimes, a file for each.
+    """Simulate a data set in The Well's format, a file for each set of parameters.
 
-    The same options give the same numbers. Files that are there already are kept, so a stopped command goes on.
+    gray_scott is reaction and diffusion in its six regimes, in a periodic box of two or three axes; shear_flow is two
+    layers of an incompressible fluid in a periodic square that slide past one another and roll up, with a tracer. The
+    same options give the same numbers. Files that are there already are kept, so a stopped command goes on.
 
     Example: fredholm pde generate gray_scott -o DATA --dim 2 --grid 64 --trajectories 10
     """
 
-    name: tyro.conf.Positional[Literal["gray_scott"]]
+    name: tyro.conf.Positional[Literal["gray_scott", "shear_flow"]]
     """What to simulate."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
@@ -35,13 +38,13 @@ class Generate:
     """Axes of the box."""
 
     grid: int = 64
-    """Samples along each axis, 1/64 apart."""
+    """Samples along each axis; 1/64 apart in gray_scott, over a side of 1 in shear_flow."""
 
     trajectories: int = 10
-    """Trajectories of each regime, dealt out 8 to 1 to 1 to train, valid and test, at least one each."""
+    """Trajectories of each file, dealt out 8 to 1 to 1 to train, valid and test, at least one each."""
 
     frames: int = 101
-    """Frames of a trajectory, ten units of time apart."""
+    """Frames of a trajectory, 10 units of time apart in gray_scott, 0.1 in shear_flow."""
 
     seed: int = 0
     """Of the starts."""
@@ -50,44 +53,39 @@ class Generate:
         """Simulate and write."""
         if self.grid < 8 or self.trajectories < 3 or self.frames < 2:
             raise ValueError("expected --grid 8 or more, --trajectories 3 or more and --frames 2 or more")
+        simulations = SETS[self.name](self.dim, self.grid)
         counts = {split: max(1, int(SHARES[split] * self.trajectories)) for split in SPLITS}
-        with bar("simulating", len(REGIMES) * sum(counts.values()) * self.frames) as progress:
-            for split, count in counts.items():
+        with bar("simulating", len(simulations) * sum(counts.values()) * self.frames) as progress:
+            for number, (split, count) in enumerate(counts.items()):
                 folder = self.output / "data" / split
                 folder.mkdir(parents=True, exist_ok=True)
-                for regime in REGIMES:
-                    self._file(
-                        folder, regime, (self.seed, SPLITS.index(split), list(REGIMES).index(regime)), count, progress
-                    )
+                for index, (stem, simulation) in enumerate(simulations.items()):
+                    self._file(folder / f"{stem}.hdf5", simulation, (self.seed, number, index), count, progress)
         result(str(self.output))
 
-    def _file(self, folder: Path, regime: str, seed: tuple[int, ...], count: int, progress: Bar) -> None:
+    def _file(self, path: Path, simulation: Simulator, seed: tuple[int, ...], count: int, progress: Bar) -> None:
         with extra("pde"):
-            from ...pipelines.well.write import Description, Stored, create, notes_of
-        feed, kill = REGIMES[regime]
-        simulation = GrayScott(feed=feed, kill=kill, dim=self.dim, grid=self.grid)
+            from ...pipelines.well.write import Description, create, notes_of, store
         description = Description(
-            name=f"gray_scott_{self.dim}d",
-            axes={axis: SPACING * np.arange(self.grid) for axis in "xyz"[: self.dim]},
-            times=simulation.step * simulation.every * np.arange(self.frames),
-            fields={"A": 0, "B": 0},
-            edges=("PERIODIC",) * self.dim,
-            scalars={"F": feed, "k": kill},
+            name=simulation.name,
+            axes=simulation.axes,
+            times=simulation.interval * np.arange(self.frames),
+            fields=simulation.fields,
+            edges=simulation.edges,
+            scalars=simulation.scalars,
             notes={
                 "made_by": "fredholm pde generate",
                 "recipe": f"{simulation} {self.frames} frames, seed {seed}, {count}",
             },
         )
-        path = folder / f"gray_scott_{regime}_F_{feed}_k_{kill}.hdf5"
         if path.exists():
             if notes_of(path) != description.notes:
                 raise ValueError(f"{path} was made with other options: give another -o, or remove it")
             progress.skip(count * self.frames)
             return
-        with replacing(path) as beside, create(beside, description, count) as opened:
-            file: Stored = opened
+        with replacing(path) as beside, create(beside, description, count) as file:
             for number in range(count):
                 frames = simulation.frames(simulation.start((*seed, number)), self.frames)
-                for index, (a, b) in enumerate(frames):
-                    file["t0_fields/A"][number, index], file["t0_fields/B"][number, index] = a.numpy(), b.numpy()
-                    progress.tick(f"{folder.name} {regime}")
+                for index, frame in enumerate(frames):
+                    store(file, description, (number, index), frame.numpy())
+                    progress.tick(f"{path.parent.name} {path.stem}")

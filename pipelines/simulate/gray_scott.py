@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from .etd import etd2
+from .simulator import Edge, generator_of
 
 DIFFUSION = (2e-5, 1e-5)
 SPACING = 1 / 64
@@ -53,6 +54,36 @@ class GrayScott:
     step: float = 1.0
     every: int = 10
 
+    @property
+    def name(self) -> str:
+        """Of the data set."""
+        return f"gray_scott_{self.dim}d"
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """Name and order of each."""
+        return {"A": 0, "B": 0}
+
+    @property
+    def axes(self) -> dict[str, np.ndarray]:
+        """Where the samples lie."""
+        return {axis: SPACING * np.arange(self.grid) for axis in "xyz"[: self.dim]}
+
+    @property
+    def interval(self) -> float:
+        """Time from one frame to the next."""
+        return self.step * self.every
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Periodic all round."""
+        return ("PERIODIC",) * self.dim
+
+    @property
+    def scalars(self) -> dict[str, float]:
+        """Parameters."""
+        return {"F": self.feed, "k": self.kill}
+
     def start(self, seed: tuple[int, ...]) -> Tensor:
         """A = 1, B = 0 but for Gaussian clusters in which B has taken A's place; the same for the same seed.
 
@@ -61,7 +92,7 @@ class GrayScott:
         Returns:
             `(2, *grid)`.
         """
-        generator = torch.Generator().manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        generator = generator_of(seed)
         count = max(3, round((self.grid / 16) ** self.dim / 2))
         centres = torch.rand(count, self.dim, generator=generator, dtype=torch.float64) * self.grid
         width = 3.0  # samples

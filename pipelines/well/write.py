@@ -74,6 +74,16 @@ def create(path: Path, description: Description, trajectories: int) -> Stored:
     return file
 
 
+def store(file: Stored, description: Description, place: tuple[int, int], frame: np.ndarray) -> None:
+    """Put a frame `(channels, *grid)` at its trajectory and time; the components of a vector follow one another."""
+    axes, start = len(description.axes), 0
+    for name, order in description.fields.items():
+        components = frame[start : start + axes**order]
+        start += axes**order
+        shape = (*description.grid, *[axes] * order)
+        file[f"t{order}_fields/{name}"][place] = np.moveaxis(components, 0, -1).reshape(shape)
+
+
 def _dimensions(group: Stored, description: Description) -> None:
     _name(group, "spatial_dims", description.axes)
     _flag(group.create_dataset("time", data=description.times.astype(np.float32)), time=True)
