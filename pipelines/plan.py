@@ -5,7 +5,6 @@ Made of small records. Reading checks every key, so that a slip of the pen is na
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from ..backbones import Encoder, Hyena, MixerUNETR, MonaiOptions, from_monai
 from .postprocess import Step, check_classes
 from .recipe import TrainingRecipe, expect_numbers, expect_share, expect_whole
-from .records import read_record, write_record
+from .records import Kind, Recorded
 from .structures import stem_and_side
 
 DIRECTIONS = ("right", "front", "head")  # of the patient: where the axes of prepared scans run to
@@ -140,7 +139,7 @@ class Recipe(TrainingRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Recorded):
     """The whole plan.
 
     Args:
@@ -159,6 +158,13 @@ class Plan:
     """
 
     score: ClassVar[str] = "dice"
+    records: ClassVar[Mapping[str, Kind]] = {
+        "preparation": Preparation,
+        "network": Network,
+        "recipe": Recipe,
+        "monai": MonaiOptions,
+        "postprocessing": Step,
+    }
 
     names: dict[int, str]
     preparation: Preparation
@@ -208,26 +214,3 @@ class Plan:
     def load(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """The network with these weights, in evaluation mode."""
         return self.network.load(weights, len(self.names))
-
-    def write(self, path: Path, remarks: Mapping[str, str] | None = None) -> None:
-        """Write the YAML file, all or nothing, with these comments above the fields that they name."""
-        write_record(self, path, remarks)
-
-    @classmethod
-    def read(cls, path: Path) -> "Plan":
-        """Read a plan.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: It is not YAML, or a key is unknown, missing or of the wrong kind; the message names it.
-        """
-        return read_record(cls, path, _RECORDS)
-
-
-_RECORDS: dict[str, type] = {
-    "preparation": Preparation,
-    "network": Network,
-    "recipe": Recipe,
-    "monai": MonaiOptions,
-    "postprocessing": Step,
-}

@@ -4,7 +4,7 @@ import dataclasses
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import yaml
 
@@ -14,6 +14,31 @@ Record = TypeVar("Record")
 Kind = type | Callable[[Mapping[str, Any]], type]  # a dataclass, or what picks it by the keys beside its own
 
 COMMENT = 100  # characters of a line of comment
+
+
+class Recorded:
+    """A dataclass that is kept as a YAML file.
+
+    Args:
+        records: Key to dataclass, or to a function that picks it by the keys beside that one, for keys at any depth
+            that hold a record, or a list of records.
+    """
+
+    records: ClassVar[Mapping[str, Kind]] = {}
+
+    def write(self, path: Path, remarks: Mapping[str, str] | None = None) -> None:
+        """Write the YAML file, all or nothing, see `write_record`."""
+        write_record(self, path, remarks)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read one.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: It is not YAML, or a key is unknown, missing or of the wrong kind; the message names it.
+        """
+        return read_record(cls, path, cls.records)
 
 
 def write_record(record: Any, path: Path, remarks: Mapping[str, str] | None = None) -> None:

@@ -2,28 +2,23 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import tyro
-from lightning_fabric import Fabric
 
-from ...pipelines.devices import Precision, launched, pick_device
 from ...pipelines.run import Run
-from ...pipelines.training import Trainer
-from ..console import bar, note, result
+from ..console import note, result
 from ..extras import extra
 from ..segment.tables import metric_table
-from ..training import curves, train
+from ..training import TrainingOptions
 
 if TYPE_CHECKING:
     from ...pipelines.forecast.plan import SurrogatePlan
     from ...pipelines.well.windows import Windows
 
-EPOCH = 250  # steps that are called an epoch
 
-
-@dataclass
-class TrainSurrogate:
+@dataclass(kw_only=True)
+class TrainSurrogate(TrainingOptions):
     """Train a surrogate of simulations in The Well's format.
 
     DATA holds data/train and data/valid with HDF5 files, and stats.yaml, which `fredholm pde stats` computes. The
@@ -34,9 +29,6 @@ class TrainSurrogate:
 
     data: tyro.conf.Positional[Path]
     """Folder of the data set, the one that holds data/."""
-
-    output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
-    """Folder of the run, made anew."""
 
     model: str = "hyena"
     """hyena, or what it is measured against: unet (the classic one) and cnextunet, as in The Well's benchmark, or the
@@ -64,18 +56,6 @@ class TrainSurrogate:
     target: str = "difference"
     """What is predicted: difference, the change from the last frame, or state, the next frame."""
 
-    minutes: float | None = None
-    """Train for so long; the learning rate's schedule is drawn to fit."""
-
-    epochs: int | None = None
-    """Train for so many epochs of 250 steps; 100 if neither minutes nor epochs are given."""
-
-    batch: int = 8
-    """Windows in a step."""
-
-    learning_rate: float = 1e-3
-    """Highest learning rate."""
-
     loss: str = "vrmse"
     """vrmse, which is what is scored, or mse of what is predicted, normalised."""
 
@@ -85,34 +65,9 @@ class TrainSurrogate:
     unroll: int = 1
     """Steps that are run on in training."""
 
-    ema: float = 0.0
-    """Decay of a running mean of the weights, such as 0.99; 0 for none."""
-
-    precision: Precision = "32-true"
-    """Arithmetic."""
-
-    validate_every: int = EPOCH
-    """Steps from one validation to the next; 0 for one at the end alone."""
-
-    device: str = "auto"
-    """auto, cpu, cuda."""
-
-    workers: int = 0
-    """Processes that read windows; 0 is the training process itself."""
-
-    seed: int = 0
-    """Of weights and of the windows' order."""
-
-    tensorboard: bool = False
-    """Draw the log's columns as curves too: `tensorboard --logdir RUN` shows them, or those of a folder of runs."""
-
-    resume: bool = False
-    """Go on with the run in RUN as it was planned; other options are the run's."""
-
     def run(self) -> None:
         """Train."""
-        if self.minutes is not None and self.epochs is not None:
-            raise ValueError("--minutes and --epochs exclude each other: give one of them")
+        self.check()
         with extra("pde"):
             from ...pipelines.forecast.networks import body_of
             from ...pipelines.forecast.plan import ForecastRecipe, SurrogatePlan
@@ -122,20 +77,14 @@ class TrainSurrogate:
             from ...pipelines.well.windows import Windows
         from ...pipelines.well.folder import WellFolder
 
-        logs = [curves(self.output)] if self.tensorboard else []
+        logs = self.logs()
         folder = WellFolder.open(self.data)
         if self.resume:
             run = Run.open(self.output, SurrogatePlan.read)
         else:
             recipe = ForecastRecipe(
-                steps=EPOCH * (100 if self.epochs is None else self.epochs),
-                batch=self.batch,
-                learning_rate=self.learning_rate,
+                **self.for_recipe(),
                 weight_decay=1e-4,
-                ema=self.ema,
-                precision=self.precision,
-                validate_every=self.validate_every,
-                seed=self.seed,
                 loss=self.loss,  # pyright: ignore[reportArgumentType]
                 noise=self.noise,
                 unroll=self.unroll,
@@ -157,11 +106,7 @@ class TrainSurrogate:
         check_fits(plan.simulation, training, str(self.data))
         validation = Windows(folder, "valid", plan.history) if folder.has("valid") else None
         _tell(plan, training)
-        device = pick_device(self.device)
-        fabric = Fabric(accelerator=device.type, devices=1, precision=plan.recipe.precision)
-        with launched(fabric), bar("training") as progress:
-            trainer = Trainer(run, Forecasting(plan, training, validation), progress, fabric, self.workers, logs)
-            scores = train(trainer, minutes=self.minutes, resume=self.resume)
+        scores = self.train(run, Forecasting(plan, training, validation), logs)
         if scores is not None:
             result(metric_table(replace(scores, rows={"one step": scores.mean_per_class}), VRMSE))
         result(str(self.output))

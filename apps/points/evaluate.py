@@ -5,17 +5,15 @@ import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import tyro
 
-from ...pipelines.devices import pick_device
 from ...pipelines.files import write_text
-from ...pipelines.run import Run
 from ..console import bar, result, table
-from ..extras import extra
 from ..report import Picture, Section, SortableTable, write_report
+from .classifier import Weights, load_classifier
 
 
 @dataclass
@@ -33,7 +31,7 @@ class EvaluatePoints:
     data: tyro.conf.Positional[Path]
     """NPZ file, or folder of the data set; of one with a split the test side."""
 
-    weights: Literal["last", "best"] = "last"
+    weights: Weights = "last"
     """Those after the last step, or those of the best validation."""
 
     votes: int = 1
@@ -53,40 +51,27 @@ class EvaluatePoints:
 
     def run(self) -> None:
         """Score and tell."""
-        if self.votes < 1:
-            raise ValueError(f"--votes is 1 or more, not {self.votes}")
-        with extra("points"):
-            from ...pipelines.points.classify import probabilities
-            from ...pipelines.points.dataset import read_labelled
-            from ...pipelines.points.plan import PointPlan
-            from ...pipelines.points.scores import Confusion
         if self.report is not None and self.report.suffix != ".html":
             raise ValueError(f"{self.report}: the name of a report ends in .html")
-        run = Run.open(self.run_folder, PointPlan.read)
-        device = pick_device(self.device)
-        model = run.load_model(run.best_file if self.weights == "best" else None).to(device)
+        classifier = load_classifier(self.run_folder, self.weights, self.votes, self.device)
+        from ...pipelines.points.dataset import read_labelled
+        from ...pipelines.points.scores import Confusion
+
+        plan = classifier.plan
         with bar("reading") as progress:
             clouds = read_labelled(self.data, "test", lambda name: progress.tick(name))
-        if clouds.names != run.plan.names:
-            raise ValueError(
-                f"{self.data} has the classes {', '.join(clouds.names)}, the run {', '.join(run.plan.names)}"
-            )
+        if clouds.names != plan.names:
+            raise ValueError(f"{self.data} has the classes {', '.join(clouds.names)}, the run {', '.join(plan.names)}")
         with bar("classifying") as progress:
-            found = probabilities(
-                run.plan,
-                lambda *x: model(*(each.to(device) for each in x)),
-                clouds.clouds,
-                votes=self.votes,
-                tick=progress.tick,
-            )
+            found = classifier.probabilities(clouds.clouds, progress.tick)
         scores = Confusion.of(clouds.labels, found.argmax(1), clouds.names)
         facts = {
             "clouds": len(clouds),
-            "points": run.plan.points,
+            "points": plan.points,
             "sampler": "farthest points" if self.votes == 1 else "farthest points, then random from a fixed seed",
             "votes": self.votes,
             "weights": self.weights,
-            "seed": run.plan.recipe.seed,
+            "seed": plan.recipe.seed,
         }
         if self.csv is not None:
             write_text(self.csv, _as_csv(clouds, found))

@@ -6,16 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import tyro
 
-from ...pipelines.devices import pick_device
 from ...pipelines.files import check_target, write_text
-from ...pipelines.run import Run
 from ..console import bar, note, result, table
-from ..extras import extra
+from .classifier import Weights, load_classifier
 
 SHOWN = 3  # classes of a cloud in the table
 
@@ -38,7 +36,7 @@ class PredictPoints:
     output: Annotated[Path | None, tyro.conf.arg(aliases=("-o",))] = None
     """CSV or JSON file for all probabilities."""
 
-    weights: Literal["last", "best"] = "last"
+    weights: Weights = "last"
     """Those after the last step, or those of the best validation."""
 
     votes: int = 1
@@ -49,38 +47,26 @@ class PredictPoints:
 
     def run(self) -> None:
         """Classify and tell."""
-        if self.votes < 1:
-            raise ValueError(f"--votes is 1 or more, not {self.votes}")
-        with extra("points"):
-            from ...pipelines.points.classify import probabilities
-            from ...pipelines.points.cloud import Cloud, unit
-            from ...pipelines.points.files import READERS, read_cloud
-            from ...pipelines.points.plan import PointPlan
         if self.output is not None:
             check_target(self.output, (".csv", ".json"))
-        run = Run.open(self.run_folder, PointPlan.read)
-        device = pick_device(self.device)
-        model = run.load_model(run.best_file if self.weights == "best" else None).to(device)
+        classifier = load_classifier(self.run_folder, self.weights, self.votes, self.device)
+        from ...pipelines.points.cloud import Cloud, unit
+        from ...pipelines.points.files import READERS, read_cloud
+
         files = _files(self.input, READERS)
         clouds: dict[str, Cloud] = {}
         with bar("reading", len(files)) as progress:
             for file in files:
                 try:
-                    clouds[str(file)] = unit(_fit(read_cloud(file), run.plan.normals, file), file.name)
+                    clouds[str(file)] = unit(_fit(read_cloud(file), classifier.plan.normals, file), file.name)
                 except (OSError, ValueError) as error:
                     if len(files) == 1:
                         raise
                     note(f"fredholm: {error}")
                 progress.tick(file.name)
         with bar("classifying") as progress:
-            found = probabilities(
-                run.plan,
-                lambda *x: model(*(each.to(device) for each in x)),
-                [*clouds.values()],
-                votes=self.votes,
-                tick=progress.tick,
-            )
-        names = run.plan.names
+            found = classifier.probabilities([*clouds.values()], progress.tick)
+        names = classifier.plan.names
         if self.output is not None:
             write_text(self.output, _as_text(self.output.suffix, [*clouds], found, names))
         result(_ranking([Path(name).name for name in clouds], found, names))

@@ -12,8 +12,8 @@ from ...pipelines.devices import Precision, best_precision, pick_device
 from ...pipelines.plan import Network, Recipe
 from ...pipelines.planning import Wishes
 from ...pipelines.splits import Fold, Split, read_split
+from ..training import EPOCH
 
-EPOCH = 250  # steps that are called an epoch
 EPOCHS = 100
 FAST = 8.0  # times as large are the voxels of a fast plan
 

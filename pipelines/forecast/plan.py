@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from ...backbones import Interpolation
 from ...kernels import Boundary
 from ..recipe import TrainingRecipe, expect_amount, expect_whole
-from ..records import Kind, read_record, write_record
+from ..records import Kind, Recorded
 from ..well.statistics import ChannelStatistics
 from .networks import Body, Model, Ports, network_of
 
@@ -91,7 +90,7 @@ class ForecastRecipe(TrainingRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurrogatePlan:
+class SurrogatePlan(Recorded):
     """The whole plan.
 
     Args:
@@ -106,6 +105,14 @@ class SurrogatePlan:
     """
 
     score: ClassVar[str] = "vrmse"
+    records: ClassVar[Mapping[str, Kind]] = {
+        "simulation": Simulation,
+        "statistics": ChannelStatistics,
+        "constant_statistics": ChannelStatistics,
+        "network": lambda plan: network_of(plan.get("model", "hyena")).body,
+        "interpolation": Interpolation,
+        "recipe": ForecastRecipe,
+    }
 
     simulation: Simulation
     model: Model = "hyena"
@@ -138,27 +145,3 @@ class SurrogatePlan:
         model = self.build()
         model.load_state_dict(weights)
         return model.eval()
-
-    def write(self, path: Path) -> None:
-        """Write the YAML file, all or nothing."""
-        write_record(self, path)
-
-    @classmethod
-    def read(cls, path: Path) -> "SurrogatePlan":
-        """Read a plan.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: It is not YAML, or a key is unknown, missing or of the wrong kind; the message names it.
-        """
-        return read_record(cls, path, _RECORDS)
-
-
-_RECORDS: dict[str, Kind] = {
-    "simulation": Simulation,
-    "statistics": ChannelStatistics,
-    "constant_statistics": ChannelStatistics,
-    "network": lambda plan: network_of(plan.get("model", "hyena")).body,
-    "interpolation": Interpolation,
-    "recipe": ForecastRecipe,
-}

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from ...backbones import PointBody, PointITNet
 from ..recipe import TrainingRecipe, expect_share, expect_whole
-from ..records import read_record, write_record
+from ..records import Kind, Recorded
 from .augment import Augmentation
 
 
@@ -29,7 +28,7 @@ class PointRecipe(TrainingRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointPlan:
+class PointPlan(Recorded):
     """The whole plan.
 
     Args:
@@ -44,6 +43,7 @@ class PointPlan:
     """
 
     score: ClassVar[str] = "accuracy"
+    records: ClassVar[Mapping[str, Kind]] = {"network": PointBody, "augmentation": Augmentation, "recipe": PointRecipe}
 
     names: tuple[str, ...]
     points: int = 512
@@ -70,20 +70,3 @@ class PointPlan:
         model = self.build()
         model.load_state_dict(weights)
         return model.eval()
-
-    def write(self, path: Path) -> None:
-        """Write the YAML file, all or nothing."""
-        write_record(self, path)
-
-    @classmethod
-    def read(cls, path: Path) -> "PointPlan":
-        """Read a plan.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: It is not YAML, or a key is unknown, missing or of the wrong kind; the message names it.
-        """
-        return read_record(cls, path, _RECORDS)
-
-
-_RECORDS: dict[str, type] = {"network": PointBody, "augmentation": Augmentation, "recipe": PointRecipe}

@@ -21,7 +21,7 @@ def trained(tmp_path_factory) -> Path:
     write_npz(root / "train.npz", 20)
     write_npz(root / "test.npz", 5, seed=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fredholm.apps.points.train.EPOCH", 60)
+        patch.setattr("fredholm.apps.training.EPOCH", 60)
         options = ("--epochs", "1", "--validate-every", "40", "--learning-rate", "0.01", *SMALL)
         assert fredholm("points", "train", root / "train.npz", "-o", root / "run", *options) == 0
     return root
