@@ -6,6 +6,7 @@ import signal
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -24,6 +25,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = str(_SHARE)
     torch.set_num_threads(_SHARE)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same tree is judged by the same examples each time; `--hypothesis-profile=explore` looks for new ones.
+hypothesis.settings.register_profile("explore", derandomize=False)
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 DEFAULT_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 

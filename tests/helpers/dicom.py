@@ -116,10 +116,10 @@ def _slice(
     lps = np.diag((-1.0, -1.0, 1.0, 1.0)) @ affine
     dataset = _image(CTImageStorage, shape)
     dataset.InstanceNumber = k + 1
-    dataset.ImagePositionPatient = _decimals(lps[:3, 3] + k * lps[:3, 2])
-    dataset.ImageOrientationPatient = _decimals((lps[:3, :2] / np.linalg.norm(lps[:3, :2], axis=0)).T.ravel())
-    dataset.PixelSpacing = _decimals(np.linalg.norm(lps[:3, 1::-1], axis=0))
-    dataset.RescaleSlope, dataset.RescaleIntercept = _decimals(rescale)
+    dataset.ImagePositionPatient = decimals(lps[:3, 3] + k * lps[:3, 2])
+    dataset.ImageOrientationPatient = decimals((lps[:3, :2] / np.linalg.norm(lps[:3, :2], axis=0)).T.ravel())
+    dataset.PixelSpacing = decimals(np.linalg.norm(lps[:3, 1::-1], axis=0))
+    dataset.RescaleSlope, dataset.RescaleIntercept = decimals(rescale)
     dataset.RescaleType = "HU"
     dataset.PixelData = _stored(hu, rescale).tobytes()
     return _with(dataset, **tags)
@@ -155,7 +155,7 @@ def _stored(hu: np.ndarray, rescale: tuple[float, float]) -> np.ndarray:
     return np.rint((hu.T - intercept) / slope).astype("<i2")
 
 
-def _decimals(numbers: Sequence[float] | np.ndarray) -> list[str]:
+def decimals(numbers: Sequence[float] | np.ndarray) -> list[str]:
     """As DICOM keeps them: at most 16 characters each."""
     return [f"{round(float(number), 12):.10g}" for number in numbers]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fredholm.pipelines.dicom import Code, Findings, SeriesError, find_series, read_series
-from helpers.dicom import SLOPE, ct_series, enhanced, place_hu, save
+from helpers.dicom import SLOPE, ct_series, decimals, enhanced, place_hu, save
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydicom.dataset import Dataset
@@ -102,7 +102,7 @@ def test_an_uneven_stack_is_refused(scan, data) -> None:
     which = slices[data.draw(st.integers(1, shape[2] - 2), "slice")]
     share = data.draw(st.floats(0.3, 0.45), "share of a step")
     step = affine[:3, 2] * (-1, -1, 1) * share
-    which.ImagePositionPatient = [f"{x:.10g}" for x in np.array(which.ImagePositionPatient, float) + step]
+    which.ImagePositionPatient = decimals(np.array(which.ImagePositionPatient, float) + step)
     assert refusal(found([slices[k] for k in order])).code == Code.UNEVEN_SPACING
 
 
@@ -112,7 +112,7 @@ def test_a_slice_moved_within_its_plane_is_refused(scan, data) -> None:
     affine, shape, slices, order = scan
     which = slices[data.draw(st.integers(1, shape[2] - 2), "slice")]
     step = affine[:3, data.draw(st.integers(0, 1), "axis")] * (-1, -1, 1) * data.draw(st.floats(1, 5), "voxels")
-    which.ImagePositionPatient = [f"{x:.10g}" for x in np.array(which.ImagePositionPatient, float) + step]
+    which.ImagePositionPatient = decimals(np.array(which.ImagePositionPatient, float) + step)
     assert refusal(found([slices[k] for k in order])).code == Code.SHIFTED_SLICES
 
 
