@@ -4,6 +4,7 @@ import csv
 import io
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -80,6 +81,23 @@ def test_what_is_not_finite_is_infinitely_wrong() -> None:
     assert means["u"] is means["mean"] is None
     assert means["v"] is not None
     assert evaluation.typical in (0, 1)
+
+
+def test_in_another_unit_the_scores_are_the_same(surrogate: Surrogate, tmp_path: Path) -> None:
+    """G1, G7: what is scored is denormalised, and no score has a unit."""
+    write_set(tmp_path / "other", frames=9)
+    for file in (tmp_path / "other").rglob("*.hdf5"):
+        with h5py.File(file, "r+") as opened:
+            for name in ("t0_fields/density", "t1_fields/velocity"):
+                opened[name][()] = 1024 * opened[name][()]  # a power of two: nothing is rounded
+    run = write_run(tmp_path / "other run", tmp_path / "other")
+    other = Surrogate(run, run.weights_file, torch.device("cpu"))
+    found = []
+    for one, folder in ((surrogate, "set"), (other, "other")):
+        windows = Windows(WellFolder.open(tmp_path / folder), "test", 2)
+        found.append(evaluate(one, windows, {"0": windows.trajectories[0]}).predictors["surrogate"].rollout)
+    defined = [0, 2, 3, 4]  # all but the one that counts as The Well's code does
+    np.testing.assert_allclose(found[0][:, :, defined], found[1][:, :, defined], rtol=1e-4)
 
 
 def test_the_table_has_every_step_that_was_scored(evaluation: Evaluation) -> None:
