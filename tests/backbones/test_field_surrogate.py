@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from fredholm.backbones import FieldSurrogate, SurrogateBody
+from fredholm.backbones import FieldSurrogate, Interpolation, SurrogateBody
 from fredholm.backbones.field_surrogate import gather, scatter
 
 BODY = SurrogateBody(pattern="HA", depth=2, dim=8, heads=2, width=4)
@@ -65,6 +65,20 @@ def test_every_weight_learns(pattern: str) -> None:
     ).square().sum().backward()
     silent = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
     assert not silent
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # inductor's own
+def test_compiled_by_inductor_it_equals_itself() -> None:
+    """Every operator in one graph; each one's own test compiles it down to the calls that inductor gets."""
+    body = replace(BODY, pattern="HI", interpolation=Interpolation(anchors=3))
+    model, x = surrogate(("periodic",), body=body).train(), torch.randn(2, 8, 3, dtype=torch.float64)
+    torch._dynamo.reset()
+    found, expected = torch.compile(model, fullgraph=True)(x), model(x)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    gradients = [torch.autograd.grad(y.sin().sum(), list(model.parameters())) for y in (found, expected)]
+    for ours, eager in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, eager, rtol=0, atol=1e-9)
 
 
 def test_it_runs_on_another_grid() -> None:
