@@ -10,11 +10,13 @@ from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, Siren, StepCo
 from .integral_transform import IntegralTransform, NearSamples, UniformSamples, cell_centres
 from .kappa import DiagonalKernel, LowRankKernel, MLPKernel
 from .known_kappa import ConvolutionKernel, RecurrentKernel, SoftmaxKernel
+from .mixer_stack import MixerStack
 from .mixer_unetr import Encoder, MixerUNETR
 from .monai_weights import MonaiOptions, from_monai
 from .point_itnet import PointBody, PointITNet
 from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
+from .rotary import AxialRotary
 from .stages import Hyena, Integral, WindowAttention
 from .unet_classic import UNetClassic
 from .universal_interpolation import (
@@ -28,6 +30,7 @@ from .universal_interpolation import (
 
 __all__ = [
     "Anchors",
+    "AxialRotary",
     "ConvNextUNet",
     "ConvolutionKernel",
     "DiagonalKernel",
@@ -45,6 +48,7 @@ __all__ = [
     "Interpolation",
     "LowRankKernel",
     "MLPKernel",
+    "MixerStack",
     "MixerUNETR",
     "MonaiOptions",
     "NearSamples",
