@@ -15,7 +15,7 @@ from ..pipelines.nifti import read_labels, read_volume, write_labels
 from ..pipelines.phantom import write_phantom
 from ..pipelines.pictures import overlay_figure, png_bytes, training_figure
 from ..pipelines.plan import Network, Recipe
-from ..pipelines.planning import Wishes, plan_and_prepare
+from ..pipelines.planning import Wishes, plan_dataset, prepare_cases
 from ..pipelines.predict import Predictor
 from ..pipelines.run import Run
 from ..pipelines.scores import Scores, evaluate_pair
@@ -96,11 +96,12 @@ class Demo:
             split=Split.holding_out([case.name for case in dataset.labelled], ()),
             spacing_mm=SPACING_MM,
         )
-        with bar("reading bodies", len(dataset.labelled)) as reading:
-            prepared = plan_and_prepare(dataset, wishes, reading.tick)
+        plan = plan_dataset(dataset, wishes).plan
+        with bar("preparing bodies", len(dataset.labelled)) as preparing:
+            prepared = prepare_cases(dataset, plan, preparing.tick)
         for stale in (folder / "plan.yaml", folder / "log.csv"):
             stale.unlink(missing_ok=True)
-        run = Run.create(folder, prepared.plan)
+        run = Run.create(folder, plan)
         fabric = Fabric(accelerator=device.type, devices=1, precision=recipe.precision)
         with bar("training") as progress:
             trainer = Trainer(run, Segmenting(run.plan, prepared.training), progress, fabric)

@@ -136,7 +136,7 @@ def peak_of(planned: Planned, trial: Trial, libraries: int) -> int:
     sums = (len(plan.names) + 1) * plan.window[0] * FLOAT
     slices = (math.prod(map(max, grid[1:], plan.window[1:])) for grid in planned.held_out_grids)
     validating = static + sums * max(slices, default=0)
-    return libraries + planned.prepared_bytes + max(planned.read_bytes, trial.grown_bytes, validating)
+    return libraries + planned.prepared_bytes + max(2 * planned.read_bytes, trial.grown_bytes, validating)
 
 
 def _smaller(plan: Plan) -> Plan | None:

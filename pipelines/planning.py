@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from .cache import Keep, anew
+from .cache import ANEW, Keep
 from .dataset import Case, DataSet, read_case
-from .plan import Network, Plan, Preparation, Recipe
+from .plan import Network, Plan, Recipe
 from .prepare import fitting, prepare_image, prepare_labels
 from .reasons import reasons
 from .resample import resampled_shape
 from .sampling import PLACES, PreparedCase
 from .splits import Split
-from .volume import Volume, canonical
+from .survey import Look, look
+from .volume import Volume
 
 SIDE = 32  # a window's sides are multiples of it
 FLOAT, INDEX = 4, 8  # bytes
@@ -51,7 +52,7 @@ class Planned:
     Args:
         plan: The plan.
         reasons: Why, by field of the plan.
-        read_bytes: Of the scans and label maps as they are read, all of them.
+        read_bytes: Of a scan and its label map as they are read, of the largest case.
         prepared_bytes: Of what training keeps of them.
         held_out_grids: Voxels of the prepared cases that are held out.
     """
@@ -72,66 +73,50 @@ class Prepared:
     validation: list[PreparedCase]
 
 
-def plan_dataset(dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None) -> Planned:
-    """Make the plan for a data set.
+def plan_dataset(
+    dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None, keep: Keep = ANEW
+) -> Planned:
+    """Make the plan for a data set; each of its cases is read, one at a time.
 
     Args:
         dataset: With label maps.
         wishes: What is asked for.
-        tick: Is told the name of each case that was read.
+        tick: Is told the name of each case that was looked at.
+        keep: Where looks are kept for the next time, such as a `Cache`.
 
     Raises:
         ValueError: No labels, a name that is no case, or files that do not fit together.
     """
     train, held_out = _sides(dataset, wishes.split or own_split(dataset))
-    read = _read_all(dataset, [*train, *held_out], tick)
-    plan = _plan(dataset, wishes, read, train, held_out)
-    scans, labels = zip(*read.values(), strict=True)
+    looks = {}
+    for case in (*train, *held_out):
+        looks[case.name] = keep.look(case, lambda case=case: look(*_read(dataset, case), len(dataset.names)))
+        tick(case.name)
+    plan = _plan(dataset, wishes, [looks[case.name] for case in train], (train, held_out))
     channels, places = len(dataset.channels), PLACES * len(dataset.names)
-    grids = {case.name: _grid(read[case.name][0], plan.preparation) for case in [*train, *held_out]}
+    grids = {name: resampled_shape(one, plan.preparation.spacing_mm) for name, one in looks.items()}
     return Planned(
         plan=plan,
-        reasons=reasons(plan, [read[case.name] for case in train], wishes.recipe.window),
-        read_bytes=sum(one.nbytes for scan in scans for one in scan.channels) + sum(one.nbytes for one in labels),
+        reasons=reasons(plan, [looks[case.name] for case in train], wishes.recipe.window),
+        read_bytes=max(one.read_bytes for one in looks.values()),
         prepared_bytes=sum(
-            math.prod(grid) * (FLOAT * channels + read[name][1].itemsize) + INDEX * places
-            for name, grid in grids.items()
+            math.prod(grids[name]) * (FLOAT * channels + one.label_bytes) + INDEX * places
+            for name, one in looks.items()
         ),
         held_out_grids=[grids[case.name] for case in held_out],
     )
 
 
-def plan_and_prepare(
-    dataset: DataSet, wishes: Wishes, tick: Callable[[str], None] = lambda name: None, keep: Keep = anew
+def prepare_cases(
+    dataset: DataSet, plan: Plan, tick: Callable[[str], None] = lambda name: None, keep: Keep = ANEW
 ) -> Prepared:
-    """The plan of `plan_dataset`, and its cases prepared.
-
-    Args:
-        dataset: With label maps.
-        wishes: What is asked for.
-        tick: Is told the name of each case that was read.
-        keep: Where prepared cases are kept for the next time, such as a `Cache`.
-    """
-    train, held_out = _sides(dataset, wishes.split or own_split(dataset))
-    read = _read_all(dataset, [*train, *held_out], tick)
-    plan = _plan(dataset, wishes, read, train, held_out)
-
-    def one(case: Case) -> PreparedCase:
-        return keep(case, plan.preparation, lambda: _prepared(plan, case, *read[case.name]))
-
-    return Prepared(plan, [one(case) for case in train], [one(case) for case in held_out])
-
-
-def prepare_again(
-    dataset: DataSet, plan: Plan, tick: Callable[[str], None] = lambda name: None, keep: Keep = anew
-) -> Prepared:
-    """Prepare the cases of a plan that is being resumed.
+    """Prepare the cases of a plan.
 
     Args:
         dataset: Whose cases the plan names.
         plan: With a recipe.
         tick: Is told the name of each case that is prepared.
-        keep: As in `plan_and_prepare`; what it kept is not read.
+        keep: Where prepared cases are kept for the next time, such as a `Cache`; what it kept is not read.
 
     Raises:
         ValueError: A case of the plan is no longer in the data set.
@@ -150,7 +135,7 @@ def prepare_again(
     train, held_out = _sides(dataset, split)
 
     def one(case: Case) -> PreparedCase:
-        prepared = keep(case, plan.preparation, lambda: _prepared(plan, case, *_read(dataset, case)))
+        prepared = keep.case(case, plan.preparation, lambda: _prepared(plan, case, *_read(dataset, case)))
         tick(case.name)
         return prepared
 
@@ -179,19 +164,13 @@ def _sides(dataset: DataSet, split: Split) -> tuple[list[Case], list[Case]]:
     return [cases[name] for name in split.training], [cases[name] for name in split.validation]
 
 
-def _plan(
-    dataset: DataSet,
-    wishes: Wishes,
-    read: dict[str, tuple[Volume, np.ndarray]],
-    train: Sequence[Case],
-    held_out: Sequence[Case],
-) -> Plan:
-    preparation = fitting([read[case.name] for case in train], len(dataset.names))
+def _plan(dataset: DataSet, wishes: Wishes, looks: Sequence[Look], sides: tuple[list[Case], list[Case]]) -> Plan:
+    preparation = fitting(looks)
     spacing = wishes.spacing_mm or coarser(preparation.spacing_mm, wishes.coarsening)
     preparation = replace(preparation, spacing_mm=spacing)
     if wishes.window_hu is not None:
         preparation = replace(preparation, window_hu=wishes.window_hu)
-    window = _window([read[case.name][0] for case in train], preparation, wishes.recipe.window)
+    window = _window([resampled_shape(one, spacing) for one in looks], wishes.recipe.window)
     return Plan(
         names=dataset.names,
         channels=dataset.channels,
@@ -201,19 +180,8 @@ def _plan(
         network=replace(wishes.network, channels=len(dataset.channels)),
         recipe=replace(wishes.recipe, window=window),
         window=window,
-        data=_data(dataset.root, train, held_out),
+        data=_data(dataset.root, *sides),
     )
-
-
-def _read_all(
-    dataset: DataSet, cases: Sequence[Case], tick: Callable[[str], None]
-) -> dict[str, tuple[Volume, np.ndarray]]:
-    """Each case's image and class indices, by its name."""
-    read = {}
-    for case in cases:
-        read[case.name] = _read(dataset, case)
-        tick(case.name)
-    return read
 
 
 def _read(dataset: DataSet, case: Case) -> tuple[Volume, np.ndarray]:
@@ -222,18 +190,13 @@ def _read(dataset: DataSet, case: Case) -> tuple[Volume, np.ndarray]:
     return volume, labels
 
 
-def _window(volumes: Sequence[Volume], preparation: Preparation, largest: Sequence[int]) -> tuple[int, int, int]:
+def _window(grids: Sequence[tuple[int, int, int]], largest: Sequence[int]) -> tuple[int, int, int]:
     """The largest window wanted, but along no axis more than the median scan needs."""
-    shapes = np.array([_grid(volume, preparation) for volume in volumes])
     if any(side % SIDE for side in largest):
         raise ValueError(f"each side of a window is a multiple of {SIDE}, not {tuple(largest)}")
-    needed = np.ceil(np.median(shapes, axis=0) / SIDE).astype(int) * SIDE
+    needed = np.ceil(np.median(grids, axis=0) / SIDE).astype(int) * SIDE
     i, j, k = (int(min(n, w)) for n, w in zip(needed, largest, strict=True))
     return i, j, k
-
-
-def _grid(volume: Volume, preparation: Preparation) -> tuple[int, int, int]:
-    return resampled_shape(canonical(volume), preparation.spacing_mm)
 
 
 def _prepared(plan: Plan, case: Case, volume: Volume, labels: np.ndarray) -> PreparedCase:

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from .plan import Preparation
 from .resample import resample_image, resample_labels
+from .survey import Look
 from .volume import Volume, canonical
 
 PERCENTILES = (0.5, 99.5)  # of the labelled voxels' HU: what lies beyond is cut off
-SAMPLED = 200_000  # labelled voxels of a case that are looked at, about
 
 
 def prepare_image(volume: Volume, preparation: Preparation) -> Tensor:
@@ -52,37 +52,23 @@ def prepare_labels(labels: np.ndarray, like: Volume, shape: Sequence[int]) -> Te
     return torch.from_numpy(np.ascontiguousarray(resample_labels(own, shape)))
 
 
-def fitting(volumes: Sequence[tuple[Volume, np.ndarray]], classes: int | None = None) -> Preparation:
+def fitting(looks: Sequence[Look]) -> Preparation:
     """A preparation for a data set: the median spacing of its scans and the windows that its labelled voxels fill.
 
     Args:
-        volumes: Scans of the same channels, and their class indices.
-        classes: How many there are; voxels with a higher index are not labelled.
+        looks: At scans of the same channels.
 
     Raises:
         ValueError: No voxel of any scan is labelled.
     """
-    spacings = np.array([canonical(volume).spacing_mm for volume, _ in volumes])
-    spacing = [round(float(value), 3) for value in np.median(spacings, axis=0)]
-    samples = [_some_labelled(volume, labels, classes) for volume, labels in volumes]
-    labelled = np.concatenate(samples, axis=1)
+    spacing = [round(float(value), 3) for value in np.median([one.spacing_mm for one in looks], axis=0)]
+    labelled = np.concatenate([one.values for one in looks], axis=1)
     if labelled.size == 0:
         raise ValueError("no voxel of the data set is labelled: every label map is empty")
     first, *others = (_window(values) for values in labelled)
     return Preparation(
         spacing_mm=(spacing[0], spacing[1], spacing[2]), window_hu=first, windows_of_others=tuple(others)
     )
-
-
-def _some_labelled(volume: Volume, labels: np.ndarray, classes: int | None) -> np.ndarray:
-    """Every so many of the labelled voxels, `(channels, voxels)`.
-
-    They are counted in the body's axes, so that the file's order does not matter.
-    """
-    own = canonical(Volume(labels, volume.affine)).array
-    labelled = own > 0 if classes is None else (own > 0) & (own < classes)
-    values = np.stack([channel[labelled] for channel in canonical(volume).channels])
-    return values[:, :: max(1, values.shape[1] // SAMPLED)]
 
 
 def _window(labelled: np.ndarray) -> tuple[float, float]:

@@ -7,25 +7,24 @@ import numpy as np
 from .plan import DIRECTIONS, Plan
 from .prepare import PERCENTILES
 from .resample import resampled_shape
-from .volume import Volume, canonical
+from .survey import Look
 
 
-def reasons(plan: Plan, cases: Sequence[tuple[Volume, np.ndarray]], largest: Sequence[int]) -> dict[str, str]:
+def reasons(plan: Plan, looks: Sequence[Look], largest: Sequence[int]) -> dict[str, str]:
     """A reason for each choice that the data had a part in, by field of the plan.
 
     Args:
         plan: Made for these cases.
-        cases: Training scans in HU with their class indices.
+        looks: At its training scans.
         largest: The window that was wished for.
     """
-    scans = [canonical(scan) for scan, _ in cases]
-    shapes = [resampled_shape(scan, plan.preparation.spacing_mm) for scan in scans]
+    shapes = [resampled_shape(one, plan.preparation.spacing_mm) for one in looks]
     median = " x ".join(f"{n:.0f}" for n in np.median(shapes, axis=0))
     darker, brighter = PERCENTILES[0], round(100 - PERCENTILES[1], 3)
     return {
-        "names": "\n".join(["Medians of the training scans:", *_volumes(plan, cases)]),
+        "names": "\n".join(["Medians of the training scans:", *_volumes(plan, looks)]),
         "preparation": "What is done to a scan before the network sees it.",
-        "preparation.spacing_mm": f"Towards {', '.join(DIRECTIONS)}. The training scans have {_spread(scans)} mm; "
+        "preparation.spacing_mm": f"Towards {', '.join(DIRECTIONS)}. The training scans have {_spread(looks)} mm; "
         "their median, unless --spacing or --fast was given.",
         "preparation.window_hu": f"Unless --window-hu was given, {darker:g} % of the labelled voxels are darker and "
         f"{brighter:g} % brighter.",
@@ -40,22 +39,20 @@ def reasons(plan: Plan, cases: Sequence[tuple[Volume, np.ndarray]], largest: Seq
     }
 
 
-def _spread(scans: Sequence[Volume]) -> str:
-    spacings = np.array([scan.spacing_mm for scan in scans])
+def _spread(looks: Sequence[Look]) -> str:
+    spacings = np.array([one.spacing_mm for one in looks])
     ends = zip(spacings.min(0), spacings.max(0), strict=True)
     return " x ".join(f"{low:.3g}" if np.isclose(low, high) else f"{low:.3g}..{high:.3g}" for low, high in ends)
 
 
-def _volumes(plan: Plan, cases: Sequence[tuple[Volume, np.ndarray]]) -> list[str]:
+def _volumes(plan: Plan, looks: Sequence[Look]) -> list[str]:
     """Volume and share of each class but the background."""
-    classes = len(plan.names)
-    counts = np.array([np.bincount(labels.ravel(), minlength=classes)[:classes] for _, labels in cases])
-    voxel_ml = np.array([scan.voxel_ml for scan, _ in cases])
-    volumes = np.median(counts * voxel_ml[:, None], axis=0)
+    counts = np.array([one.voxels for one in looks])
+    volumes = np.median(counts * np.array([[one.voxel_ml] for one in looks]), axis=0)
     shares = 100 * counts.sum(0) / counts.sum()
     found = (counts > 0).sum(0)
     return [
-        f"{name}: {volumes[index]:.3g} ml, {shares[index]:.2g} % of voxels, in {found[index]} of {len(cases)}"
+        f"{name}: {volumes[index]:.3g} ml, {shares[index]:.2g} % of voxels, in {found[index]} of {len(looks)}"
         for index, name in plan.names.items()
         if index
     ]

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.ndimage import find_objects
 
+from .survey import Look
 from .thin import keep_thin
 from .volume import Volume
 
@@ -52,7 +53,7 @@ def resample_image(volume: Volume, spacing_mm: Sequence[float]) -> Volume:
     return Volume(array, volume.affine @ finer, others=tuple(others), path=volume.path)
 
 
-def resampled_shape(volume: Volume, spacing_mm: Sequence[float]) -> tuple[int, int, int]:
+def resampled_shape(volume: Volume | Look, spacing_mm: Sequence[float]) -> tuple[int, int, int]:
     """Shape in which `volume` has the given spacing, mm along each axis, as nearly as its extent allows."""
     if len(spacing_mm) != 3 or not all(0 < target < float("inf") for target in spacing_mm):
         raise ValueError(f"a spacing is three positive numbers of mm, not {tuple(spacing_mm)}")

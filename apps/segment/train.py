@@ -1,6 +1,5 @@
 """`fredholm segment train`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -9,12 +8,12 @@ import tyro
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from ...pipelines.cache import Cache, Keep, anew
+from ...pipelines.cache import ANEW, Cache, Keep
 from ...pipelines.classes import few
 from ...pipelines.dataset import DataSet, open_dataset
 from ...pipelines.devices import launched, pick_device
 from ...pipelines.plan import Plan
-from ...pipelines.planning import Prepared, plan_and_prepare, prepare_again
+from ...pipelines.planning import Prepared, plan_dataset, prepare_cases
 from ...pipelines.run import Run
 from ...pipelines.segmenting import Segmenting
 from ...pipelines.training import Trainer
@@ -54,7 +53,7 @@ class Train(Choices):
 
     cache: Path | None = None
     """Folder for prepared cases, made if need be: a later training that prepares the same files in the same way maps
-    them from there into memory. About 5 bytes for each voxel at the plan's spacing, 180 MB for 300 x 300 x 400, and as
+    them from there into memory, and one that plans anew reads no scan again. About 5 bytes for each voxel at the plan's spacing, 180 MB for 300 x 300 x 400, and as
     much again for each other spacing or Hounsfield window. It may be deleted at any time."""
 
     tensorboard: bool = False
@@ -71,14 +70,13 @@ class Train(Choices):
             mute()  # the first process speaks for all
         logs = [curves(self.output)] if self.tensorboard else []
         dataset = open_dataset(self.data)
-        keep = anew if self.cache is None else Cache(self.cache, dataset)
-        with bar("reading cases", len(dataset.labelled)) as reading:
-            if self.resume:
-                run = self._longer(Run.open(self.output), leads)
-                prepared = prepare_again(dataset, run.plan, reading.tick, keep)
-            else:
-                prepared = self._planned(dataset, reading.tick, keep)
-                run = Run.create(self.output, prepared.plan) if leads else Run(self.output, prepared.plan)
+        keep = ANEW if self.cache is None else Cache(self.cache, dataset)
+        run = self._longer(Run.open(self.output), leads) if self.resume else None
+        plan = self._planned(dataset, keep) if run is None else run.plan
+        with bar("preparing cases", len(dataset.labelled)) as preparing:
+            prepared = prepare_cases(dataset, plan, preparing.tick, keep)
+        if run is None:
+            run = Run.create(self.output, plan) if leads else Run(self.output, plan)
         _tell(prepared)
         recipe = run.plan.recipe
         assert recipe is not None
@@ -101,14 +99,16 @@ class Train(Choices):
                 raise ValueError("--plan and --resume exclude each other: a run goes on by its own plan")
             self.expect_none_but(("epochs", "device"), f"the plan says it; change it in {self.plan}")
 
-    def _planned(self, dataset: DataSet, tick: Callable[[str], None], keep: Keep) -> Prepared:
-        """The plan that was given, or one made here, with its cases."""
+    def _planned(self, dataset: DataSet, keep: Keep) -> Plan:
+        """The plan that was given, or one made here."""
         if self.plan is None:
-            return plan_and_prepare(dataset, self.wishes(dataset), tick, keep)
+            wishes = self.wishes(dataset)
+            with bar("reading cases", len(dataset.labelled)) as reading:
+                return plan_dataset(dataset, wishes, reading.tick, keep).plan
         plan = Plan.read(self.plan)
         if self.epochs is not None and plan.recipe is not None:
             plan = replace(plan, recipe=replace(plan.recipe, steps=self.steps))
-        return prepare_again(dataset, plan, tick, keep)
+        return plan
 
     def _longer(self, run: Run, leads: bool) -> Run:
         """The run with as many epochs as asked for; the schedule is drawn anew to end there."""

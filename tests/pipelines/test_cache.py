@@ -10,30 +10,30 @@ import pytest
 import torch
 from fredholm.pipelines import cache
 from fredholm.pipelines.augment import CTAugmentation
-from fredholm.pipelines.cache import Cache, anew
+from fredholm.pipelines.cache import Anew, Cache
 from fredholm.pipelines.dataset import DataSet, open_dataset
 from fredholm.pipelines.nifti import write_labels, write_volume
 from fredholm.pipelines.plan import Plan
-from fredholm.pipelines.planning import Prepared, Wishes, plan_and_prepare, prepare_again
+from fredholm.pipelines.planning import Prepared, Wishes, plan_dataset, prepare_cases
 from fredholm.pipelines.sampling import Patches, PreparedCase
 from fredholm.pipelines.splits import Split
+from fredholm.pipelines.survey import Look
 from helpers.segment import body, data_set
 
 SPACING = (1.5, 1.5, 1.5)
 
 
 class Counting:
-    """Keeps as a cache does, and notes the cases that had to be made."""
+    """Keeps as a cache does, and notes the cases that had to be looked at or made."""
 
     def __init__(self, folder: Path, dataset: DataSet) -> None:
-        self.keep, self.made = Cache(folder, dataset), []
+        self.keep, self.seen, self.made = Cache(folder, dataset), [], []
 
-    def __call__(self, case, preparation, make) -> PreparedCase:
-        def noted() -> PreparedCase:
-            self.made.append(case.name)
-            return make()
+    def look(self, case, make) -> Look:
+        return self.keep.look(case, lambda: (self.seen.append(case.name), make())[1])
 
-        return self.keep(case, preparation, noted)
+    def case(self, case, preparation, make) -> PreparedCase:
+        return self.keep.case(case, preparation, lambda: (self.made.append(case.name), make())[1])
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def plan(data: Path) -> Plan:
-    return plan_and_prepare(open_dataset(data), Wishes(spacing_mm=SPACING)).plan
+    return plan_dataset(open_dataset(data), Wishes(spacing_mm=SPACING)).plan
 
 
 def prepared(data: Path, plan: Plan, folder: Path) -> tuple[Prepared, list[str]]:
     """The cases, and the names of those that were made."""
     dataset = open_dataset(data)
     keep = Counting(folder, dataset)
-    return prepare_again(dataset, plan, keep=keep), keep.made
+    return prepare_cases(dataset, plan, keep=keep), keep.made
 
 
 def assert_same(one: PreparedCase, other: PreparedCase) -> None:
@@ -68,7 +68,7 @@ def touch(path: Path) -> None:
 
 
 def test_a_case_is_made_once_and_then_as_it_was(tmp_path: Path, data: Path, plan: Plan) -> None:
-    expected = prepare_again(open_dataset(data), plan, keep=anew)
+    expected = prepare_cases(open_dataset(data), plan)
     for made in (["case_0", "case_1"], []):
         found, names = prepared(data, plan, tmp_path / "cache")
         assert names == made
@@ -81,7 +81,7 @@ def test_what_is_kept_is_not_read(tmp_path: Path, data: Path, plan: Plan, monkey
     monkeypatch.setattr("fredholm.pipelines.planning.read_case", None)
     told: list[str] = []
     dataset = open_dataset(data)
-    prepare_again(dataset, plan, told.append, Cache(tmp_path / "cache", dataset))
+    prepare_cases(dataset, plan, told.append, Cache(tmp_path / "cache", dataset))
     assert told == ["case_0", "case_1"]
 
 
@@ -90,8 +90,20 @@ def test_another_plan_with_the_same_preparation_takes_what_is_there(tmp_path: Pa
     dataset = open_dataset(data)
     keep = Counting(tmp_path / "cache", dataset)
     wishes = Wishes(spacing_mm=SPACING, window_hu=plan.preparation.window_hu, split=Split(("case_1",), ("case_0",)))
-    assert plan_and_prepare(dataset, wishes, keep=keep).plan.preparation == plan.preparation
+    other = plan_dataset(dataset, wishes, keep=keep).plan
+    assert other.preparation == plan.preparation
+    prepare_cases(dataset, other, keep=keep)
     assert keep.made == []
+
+
+def test_a_look_is_taken_once_and_then_as_it_was(tmp_path: Path, data: Path) -> None:
+    expected = plan_dataset(open_dataset(data), Wishes())
+    for seen in (["case_0", "case_1"], [], ["case_1"]):
+        if seen == ["case_1"]:
+            touch(data / "labels/case_1.nii.gz")
+        keep = Counting(tmp_path / "cache", dataset := open_dataset(data))
+        assert plan_dataset(dataset, Wishes(), keep=keep) == expected
+        assert keep.seen == seen
 
 
 @pytest.mark.parametrize("change", ["spacing_mm", "window_hu", "range", "classes"])
@@ -105,7 +117,7 @@ def test_another_preparation_has_entries_of_its_own(tmp_path: Path, data: Path, 
         other = replace(plan, preparation=replace(plan.preparation, **{change: value}))
     found, made = prepared(data, other, tmp_path / "cache")
     assert made == ["case_0", "case_1"]
-    for one, expected in zip(found.training, prepare_again(open_dataset(data), other).training, strict=True):
+    for one, expected in zip(found.training, prepare_cases(open_dataset(data), other).training, strict=True):
         assert_same(one, expected)
     assert len(list((tmp_path / "cache").iterdir())) == 4
     assert prepared(data, other, tmp_path / "cache")[1] == []
@@ -177,14 +189,12 @@ def test_two_that_make_the_same_cases_at_once_agree(tmp_path: Path, data: Path, 
     both, dataset = Barrier(2, timeout=60), open_dataset(data)
 
     def prepare(keep: Cache) -> Prepared:
-        def at_once(case, preparation, make) -> PreparedCase:
-            def made() -> PreparedCase:
-                both.wait()  # neither finds what the other one made
-                return make()
+        class AtOnce(Anew):
+            def case(self, case, preparation, make) -> PreparedCase:
+                # neither finds what the other one made
+                return keep.case(case, preparation, lambda: (both.wait(), make())[1])
 
-            return keep(case, preparation, made)
-
-        return prepare_again(dataset, plan, keep=at_once)
+        return prepare_cases(dataset, plan, keep=AtOnce())
 
     with ThreadPoolExecutor() as pool:
         one, other = pool.map(prepare, [Cache(tmp_path / "cache", dataset) for _ in range(2)])
@@ -201,7 +211,7 @@ def test_a_file_that_changes_while_it_is_prepared_is_not_kept_as_what_it_became(
 ) -> None:
     dataset = open_dataset(data)
     keep = Cache(tmp_path / "cache", dataset)
-    prepare_again(dataset, plan, lambda name: touch(data / "images" / f"{name}.nii.gz"), keep)
+    prepare_cases(dataset, plan, lambda name: touch(data / "images" / f"{name}.nii.gz"), keep)
     assert prepared(data, plan, tmp_path / "cache")[1] == ["case_0", "case_1"]
 
 
@@ -228,7 +238,7 @@ def test_masks_of_each_class_are_stamped_too(tmp_path: Path) -> None:
     write_volume(folder / "ct.nii.gz", volume)
     for index, name in enumerate(("spleen", "liver"), 1):
         write_labels(folder / f"segmentations/{name}.nii.gz", labels == index, like=volume)
-    plan = plan_and_prepare(open_dataset(tmp_path / "data"), Wishes()).plan
+    plan = plan_dataset(open_dataset(tmp_path / "data"), Wishes()).plan
     assert prepared(tmp_path / "data", plan, tmp_path / "cache")[1] == ["case"]
     touch(folder / "segmentations/liver.nii.gz")
     assert prepared(tmp_path / "data", plan, tmp_path / "cache")[1] == ["case"]

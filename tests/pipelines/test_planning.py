@@ -1,17 +1,18 @@
 """What the data decides, what the user decides, and which cases are kept apart."""
 
 import math
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from fredholm.pipelines import prepare
-from fredholm.pipelines.dataset import DataSet, open_dataset
+from fredholm.pipelines import planning, survey
+from fredholm.pipelines.dataset import DataSet, open_dataset, read_case
 from fredholm.pipelines.nifti import read_labels, read_volume, write_labels, write_volume
 from fredholm.pipelines.plan import Network, Recipe
-from fredholm.pipelines.planning import Wishes, coarser, plan_and_prepare, plan_dataset, prepare_again
+from fredholm.pipelines.planning import Prepared, Wishes, coarser, plan_dataset, prepare_cases
 from fredholm.pipelines.prepare import prepare_image, prepare_labels
 from fredholm.pipelines.splits import Split
 from fredholm.pipelines.volume import Volume
@@ -50,9 +51,13 @@ def wish(**changes) -> Wishes:
     return Wishes(**{**vars(WISHES), **changes})
 
 
+def prepared(dataset: DataSet, wishes: Wishes) -> Prepared:
+    return prepare_cases(dataset, plan_dataset(dataset, wishes).plan)
+
+
 @pytest.mark.parametrize(("count", "held_out"), [(1, []), (4, []), (5, ["case_0"]), (7, ["case_0", "case_5"])])
 def test_every_fifth_of_five_or_more_cases_is_held_out(tmp_path: Path, count: int, held_out: list[str]) -> None:
-    found = plan_and_prepare(data(tmp_path, count), WISHES)
+    found = prepared(data(tmp_path, count), WISHES)
     assert [case.name for case in found.validation] == held_out
     every = [f"case_{index}" for index in range(count)]
     assert [case.name for case in found.training] == [name for name in every if name not in held_out]
@@ -65,54 +70,73 @@ def test_every_fifth_of_five_or_more_cases_is_held_out(tmp_path: Path, count: in
 
 def test_named_cases_are_held_out_and_none_if_none_are_named(tmp_path: Path) -> None:
     dataset = data(tmp_path, 6)
-    found = plan_and_prepare(dataset, wish(split=hold_out(dataset, "case_3", "case_1")))
+    found = prepared(dataset, wish(split=hold_out(dataset, "case_3", "case_1")))
     assert [case.name for case in found.validation] == ["case_3", "case_1"]
     assert [case.name for case in found.training] == ["case_0", "case_2", "case_4", "case_5"]
-    assert plan_and_prepare(dataset, wish(split=hold_out(dataset))).validation == []
+    assert prepared(dataset, wish(split=hold_out(dataset))).validation == []
 
 
 def test_cases_on_neither_side_of_a_split_are_left_out(tmp_path: Path) -> None:
     told = []
     split = Split(("case_2", "case_0"), ("case_3",))
-    found = plan_and_prepare(data(tmp_path, 6), wish(split=split), told.append)
+    dataset = data(tmp_path, 6)
+    found = prepare_cases(dataset, plan_dataset(dataset, wish(split=split)).plan, told.append)
     assert [case.name for case in found.training] == ["case_2", "case_0"]
     assert sorted(told) == ["case_0", "case_2", "case_3"]
 
 
 def test_what_the_data_set_itself_holds_out_is_held_out(tmp_path: Path) -> None:
     dataset = replace(data(tmp_path, 5), validation=("case_3",))
-    assert [case.name for case in plan_and_prepare(dataset, WISHES).validation] == ["case_3"]
+    assert [case.name for case in prepared(dataset, WISHES).validation] == ["case_3"]
 
 
 def test_a_data_set_without_labels_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "a")
     (tmp_path / "labels/a.nii.gz").unlink()
     with pytest.raises(ValueError, match=r"has images \(1\) but no label maps"):
-        plan_and_prepare(open_dataset(tmp_path), WISHES)
+        prepared(open_dataset(tmp_path), WISHES)
 
 
-def test_every_case_is_read_once_and_told(tmp_path: Path) -> None:
-    told = []
-    plan_and_prepare(data(tmp_path, 5), WISHES, told.append)
-    assert sorted(told) == [f"case_{index}" for index in range(5)]
+def test_every_case_is_told_when_it_was_looked_at_and_when_it_is_prepared(tmp_path: Path) -> None:
+    dataset, told, expected = data(tmp_path, 5), [], [f"case_{index}" for index in range(5)]
+    plan = plan_dataset(dataset, WISHES, told.append).plan
+    assert sorted(told) == expected
+    told.clear()
+    prepare_cases(dataset, plan, told.append)
+    assert sorted(told) == expected
+
+
+def test_one_scan_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive, most = set(), []
+
+    def counted(*given):
+        volume, labels = read_case(*given)
+        alive.add(id(volume))
+        weakref.finalize(volume, alive.discard, id(volume))
+        most.append(len(alive))
+        return volume, labels
+
+    monkeypatch.setattr(planning, "read_case", counted)
+    prepare_cases(dataset := data(tmp_path, 3), plan_dataset(dataset, WISHES).plan)
+    assert most == [1] * 6
 
 
 def test_the_spacing_is_the_median_of_the_training_cases(tmp_path: Path) -> None:
     for name, spacing in {"a": (1.0, 1.0, 2.0), "b": (0.8, 0.9, 5.0), "c": (1.2, 1.1, 3.0), "z": (9, 9, 9)}.items():
         put(tmp_path, name, spacing=spacing)
     dataset = open_dataset(tmp_path)
-    found = plan_and_prepare(dataset, wish(split=hold_out(dataset, "z")))
+    found = prepared(dataset, wish(split=hold_out(dataset, "z")))
     assert found.plan.preparation.spacing_mm == (1.0, 1.0, 3.0)
 
 
 def test_the_window_of_hu_is_that_of_the_labelled_voxels_of_the_training_cases(tmp_path: Path) -> None:
-    low, high = plan_and_prepare(data(tmp_path, 3), WISHES).plan.preparation.window_hu
+    low, high = prepared(data(tmp_path, 3), WISHES).plan.preparation.window_hu
     assert 80 <= low <= 85
     assert 214 <= high <= 220
 
 
 def test_what_is_wished_for_is_taken(tmp_path: Path) -> None:
-    found = plan_and_prepare(data(tmp_path, 1), wish(spacing_mm=(2.0, 2.0, 4.0), window_hu=(-50.0, 60.0))).plan
+    found = prepared(data(tmp_path, 1), wish(spacing_mm=(2.0, 2.0, 4.0), window_hu=(-50.0, 60.0))).plan
     assert found.preparation.spacing_mm == (2.0, 2.0, 4.0)
     assert found.preparation.window_hu == (-50.0, 60.0)
     assert found.network == WISHES.network
@@ -131,7 +155,7 @@ def test_what_is_wished_for_is_taken(tmp_path: Path) -> None:
 )
 def test_the_window_is_never_larger_than_wished_or_needed(tmp_path: Path, shape, largest, expected) -> None:
     dataset = data(tmp_path, 1, shape=shape, spacing=(1.0, 1.0, 1.0))
-    plan = plan_and_prepare(dataset, wish(recipe=Recipe(window=largest))).plan
+    plan = prepared(dataset, wish(recipe=Recipe(window=largest))).plan
     assert plan.recipe is not None
     assert plan.window == plan.recipe.window == expected
 
@@ -139,12 +163,12 @@ def test_the_window_is_never_larger_than_wished_or_needed(tmp_path: Path, shape,
 def test_the_window_counts_the_voxels_after_resampling_and_in_the_bodys_axes(tmp_path: Path) -> None:
     put(tmp_path, "a", shape=(20, 70, 16), spacing=(1.0, 1.0, 1.0), order="LPS")
     dataset = open_dataset(tmp_path)
-    assert plan_and_prepare(dataset, WISHES).plan.window == (32, 64, 32)
-    assert plan_and_prepare(dataset, wish(spacing_mm=(1.0, 3.0, 1.0))).plan.window == (32, 32, 32)
+    assert prepared(dataset, WISHES).plan.window == (32, 64, 32)
+    assert prepared(dataset, wish(spacing_mm=(1.0, 3.0, 1.0))).plan.window == (32, 32, 32)
 
 
 def test_cases_are_prepared_as_planned(tmp_path: Path) -> None:
-    found = plan_and_prepare(data(tmp_path, 2, order="LPS"), wish(spacing_mm=(1.5, 1.5, 1.5)))
+    found = prepared(data(tmp_path, 2, order="LPS"), wish(spacing_mm=(1.5, 1.5, 1.5)))
     for case in found.training:
         volume = read_volume(tmp_path / f"images/{case.name}.nii.gz")
         labels = read_labels(tmp_path / f"labels/{case.name}.nii.gz").array
@@ -154,18 +178,18 @@ def test_cases_are_prepared_as_planned(tmp_path: Path) -> None:
 
 
 def test_plan_and_cases_are_the_same_in_all_48_axis_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "SAMPLED", 100)
+    monkeypatch.setattr(survey, "SAMPLED", 100)
     shape, spacing = (20, 35, 16), (0.8, 1.3, 2.9)
     put(tmp_path / "0", "case", shape, spacing)
     image, labels = read_volume(tmp_path / "0/images/case.nii.gz"), read_labels(tmp_path / "0/labels/case.nii.gz")
     wishes = wish(spacing_mm=(1.0, 1.7, 2.2))
-    expected = plan_and_prepare(open_dataset(tmp_path / "0"), wishes)
+    expected = prepared(open_dataset(tmp_path / "0"), wishes)
     assert expected.plan.window == (32, 32, 32)
     for number, order in enumerate(ORDERS, start=1):
         for kind, volume, write in (("images", image, write_volume), ("labels", labels, write_stored_labels)):
             (tmp_path / f"{number}/{kind}").mkdir(parents=True)
             write(tmp_path / f"{number}/{kind}/case.nii.gz", in_order(volume, order))
-        found = plan_and_prepare(open_dataset(tmp_path / str(number)), wishes)
+        found = prepared(open_dataset(tmp_path / str(number)), wishes)
         assert replace(found.plan, data=expected.plan.data) == expected.plan
         assert torch.equal(found.training[0].image, expected.training[0].image)
         assert torch.equal(found.training[0].labels, expected.training[0].labels)
@@ -177,13 +201,13 @@ def write_stored_labels(path: Path, labels: Volume) -> None:
 
 def test_names_come_from_the_data_set(tmp_path: Path) -> None:
     put(tmp_path, "a", classes=9)
-    assert plan_and_prepare(open_dataset(tmp_path), WISHES).plan.names == {0: "background", 1: "class 1", 2: "class 9"}
+    assert prepared(open_dataset(tmp_path), WISHES).plan.names == {0: "background", 1: "class 1", 2: "class 9"}
 
 
 def test_a_plan_prepares_the_same_cases_again_whatever_was_added(tmp_path: Path) -> None:
-    first = plan_and_prepare(data(tmp_path, 5), WISHES)
+    first = prepared(data(tmp_path, 5), WISHES)
     put(tmp_path, "a_new_one", spacing=(3, 3, 3))
-    again = prepare_again(open_dataset(tmp_path), first.plan)
+    again = prepare_cases(open_dataset(tmp_path), first.plan)
     assert again.plan is first.plan
     for one, other in zip([*first.training, *first.validation], [*again.training, *again.validation], strict=True):
         assert one.name == other.name
@@ -192,43 +216,42 @@ def test_a_plan_prepares_the_same_cases_again_whatever_was_added(tmp_path: Path)
 
 
 def test_a_case_of_the_plan_that_is_gone_is_named(tmp_path: Path) -> None:
-    first = plan_and_prepare(data(tmp_path, 3), WISHES)
+    first = prepared(data(tmp_path, 3), WISHES)
     for kind in ("images", "labels"):
         (tmp_path / kind / "case_1.nii.gz").unlink()
     with pytest.raises(ValueError, match="the run was planned with case 'case_1', which is not there any more"):
-        prepare_again(open_dataset(tmp_path), first.plan)
+        prepare_cases(open_dataset(tmp_path), first.plan)
 
 
 def test_classes_that_changed_since_the_plan_are_refused(tmp_path: Path) -> None:
     data(tmp_path, 1)
     (tmp_path / "names.json").write_text('{"1": "spleen", "2": "liver"}')
-    first = plan_and_prepare(open_dataset(tmp_path), WISHES)
+    first = prepared(open_dataset(tmp_path), WISHES)
     (tmp_path / "names.json").write_text('{"2": "spleen", "1": "liver"}')
     with pytest.raises(ValueError, match="liver"):
-        prepare_again(open_dataset(tmp_path), first.plan)
+        prepare_cases(open_dataset(tmp_path), first.plan)
 
 
 def test_a_plan_without_cases_cannot_be_gone_on_with(tmp_path: Path) -> None:
     dataset = data(tmp_path, 1)
-    plan = replace(plan_and_prepare(dataset, WISHES).plan, data={}, recipe=None)
+    plan = replace(prepared(dataset, WISHES).plan, data={}, recipe=None)
     with pytest.raises(ValueError, match="plan"):
-        prepare_again(dataset, plan)
+        prepare_cases(dataset, plan)
 
 
 def test_what_nobody_labelled_neither_opens_the_window_nor_draws_patches(tmp_path: Path) -> None:
     data(tmp_path, 2)
     (tmp_path / "names.json").write_text('{"organ": 1, "ignore": 2}')
-    found = plan_and_prepare(open_dataset(tmp_path), WISHES)
+    found = prepared(open_dataset(tmp_path), WISHES)
     assert found.plan.names == {0: "background", 1: "organ"}
     assert found.plan.preparation.window_hu[1] < 150  # the voxels of value 2 have 180 to 220
     assert [sorted(case.places) for case in found.training] == [[1], [1]]
     assert found.training[0].labels.max() == 2
 
 
-def test_a_plan_alone_is_the_one_that_training_makes_and_each_reason_is_a_fields(tmp_path: Path) -> None:
+def test_each_reason_is_a_fields(tmp_path: Path) -> None:
     dataset = data(tmp_path, 6, spacing=(0.8, 1.1, 2.0))
-    planned, prepared = plan_dataset(dataset, WISHES), plan_and_prepare(dataset, WISHES)
-    assert planned.plan == prepared.plan
+    planned = plan_dataset(dataset, WISHES)
     for name, words in planned.reasons.items():
         owner: object = planned.plan
         for part in name.split("."):
@@ -241,13 +264,14 @@ def test_a_plan_alone_is_the_one_that_training_makes_and_each_reason_is_a_fields
 def test_the_memory_of_cases_is_that_of_their_arrays(tmp_path: Path) -> None:
     dataset = data(tmp_path, 5, shape=(60, 70, 50))
     wishes = wish(spacing_mm=(1.5, 1.5, 1.5))
-    planned, prepared = plan_dataset(dataset, wishes), plan_and_prepare(dataset, wishes)
-    cases = [*prepared.training, *prepared.validation]
+    planned = plan_dataset(dataset, wishes)
+    found = prepare_cases(dataset, planned.plan)
+    cases = [*found.training, *found.validation]
     kept = sum(case.image.nbytes + case.labels.nbytes for case in cases)
     places = sum(place.nbytes for case in cases for place in case.places.values())
     assert kept + places <= planned.prepared_bytes <= 1.5 * kept + 8 * 20_000 * 3 * len(cases)
-    assert planned.read_bytes == 5 * 60 * 70 * 50 * (4 + 1)
-    assert planned.held_out_grids == [tuple(case.image.shape[1:]) for case in prepared.validation]
+    assert planned.read_bytes == 60 * 70 * 50 * (4 + 1)
+    assert planned.held_out_grids == [tuple(case.image.shape[1:]) for case in found.validation]
 
 
 @pytest.mark.parametrize(
@@ -268,6 +292,6 @@ def test_coarser_voxels_grow_along_their_finest_sides_first(spacing, times: floa
 
 def test_a_coarser_plan_has_larger_voxels_than_the_data_and_else_the_same_choices(tmp_path: Path) -> None:
     dataset = data(tmp_path, 2)
-    usual, fast = (plan_and_prepare(dataset, wish(coarsening=times)).plan for times in (1.0, 8.0))
+    usual, fast = (prepared(dataset, wish(coarsening=times)).plan for times in (1.0, 8.0))
     assert usual.preparation.spacing_mm == (1.0, 1.0, 2.0)
     assert fast.preparation == replace(usual.preparation, spacing_mm=(2.52, 2.52, 2.52))

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from fredholm.pipelines import prepare
+from fredholm.pipelines import survey
 from fredholm.pipelines.plan import Preparation
 from fredholm.pipelines.prepare import fitting, prepare_image, prepare_labels, scale
 from fredholm.pipelines.resample import resample_labels
+from fredholm.pipelines.survey import look
 from fredholm.pipelines.volume import Volume
 from helpers.orders import ORDERS, in_order
 from nibabel.orientations import apply_orientation
@@ -30,6 +31,10 @@ def preparation(spacing_mm=SPACING, window_hu=(-200.0, 300.0), **more) -> Prepar
     return Preparation(spacing_mm=spacing_mm, window_hu=window_hu, **more)
 
 
+def fitted(*cases: tuple[Volume, np.ndarray], classes: int = 4) -> Preparation:
+    return fitting([look(volume, labels, classes) for volume, labels in cases])
+
+
 def scale_hu(image: np.ndarray, preparation: Preparation) -> np.ndarray:
     return scale(image, preparation.window_hu, preparation.range)
 
@@ -42,13 +47,13 @@ def test_air_is_exactly_the_start_of_the_range(ends: tuple[float, float]) -> Non
 
 def test_each_channel_has_a_window_of_its_own_whatever_the_axis_order() -> None:
     labels, second = label_map(), np.float32(3) * scan(seed=1).array + 5000
-    fitted = fitting([(replace(scan(), others=(second,)), labels)])
-    alone = fitting([(replace(scan(), array=second), labels)])
-    assert fitted.windows == (fitting([(scan(), labels)]).window_hu, alone.window_hu)
+    own = fitted((replace(scan(), others=(second,)), labels))
+    alone = fitted((replace(scan(), array=second), labels))
+    assert own.windows == (fitted((scan(), labels)).window_hu, alone.window_hu)
     for order in ORDERS:
         one, other = in_order(scan(), order), in_order(replace(scan(), array=second), order)
-        found = prepare_image(replace(one, others=(other.array,)), fitted)
-        assert torch.equal(found[:1], prepare_image(scan(), replace(fitted, windows_of_others=())))
+        found = prepare_image(replace(one, others=(other.array,)), own)
+        assert torch.equal(found[:1], prepare_image(scan(), replace(own, windows_of_others=())))
         assert torch.equal(found[1:], prepare_image(replace(scan(), array=second), alone))
 
 
@@ -155,12 +160,12 @@ def test_a_scan_of_nothing_but_air_is_all_air() -> None:
 def test_the_fitted_spacing_is_the_median_towards_right_front_and_head() -> None:
     spacings = [(1.0, 1.0, 3.0), (2.0, 1.1, 5.0), (1.5, 1.2, 4.0)]
     volumes = [(scan(spacing=spacing), label_map()) for spacing in spacings]
-    assert fitting(volumes).spacing_mm == (1.5, 1.1, 4.0)
+    assert fitted(*volumes).spacing_mm == (1.5, 1.1, 4.0)
     turned = []
     for index, (volume, labels) in enumerate(volumes):
         order = ORDERS[7 + 13 * index]
         turned.append((in_order(volume, order), apply_orientation(labels, order)))
-    assert fitting(turned).spacing_mm == (1.5, 1.1, 4.0)
+    assert fitted(*turned).spacing_mm == (1.5, 1.1, 4.0)
 
 
 def test_the_fitted_window_is_that_of_the_labelled_voxels() -> None:
@@ -168,33 +173,33 @@ def test_the_fitted_window_is_that_of_the_labelled_voxels() -> None:
     labels = np.zeros((20, 20, 20), np.uint8)
     labels[5:15, 5:15, 5:15] = 1
     image[labels == 1] = np.linspace(-50, 150, 1000)
-    low, high = fitting([(Volume(image, np.eye(4)), labels)]).window_hu
+    low, high = fitted((Volume(image, np.eye(4)), labels)).window_hu
     assert low == pytest.approx(-49, abs=1)
     assert high == pytest.approx(149, abs=1)
 
 
 def test_a_sample_of_the_labelled_voxels_is_the_same_in_all_48_axis_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "SAMPLED", 20)
-    expected = fitting([(scan(), label_map())])
+    monkeypatch.setattr(survey, "SAMPLED", 20)
+    expected = fitted((scan(), label_map()))
     for order in ORDERS:
-        assert fitting([(in_order(scan(), order), apply_orientation(label_map(), order))]) == expected
+        assert fitted((in_order(scan(), order), apply_orientation(label_map(), order))) == expected
 
 
 def test_a_fitted_window_is_never_empty() -> None:
     image = Volume(np.full((4, 4, 4), 7, np.float32), np.eye(4))
-    low, high = fitting([(image, np.ones((4, 4, 4), np.uint8))]).window_hu
+    low, high = fitted((image, np.ones((4, 4, 4), np.uint8))).window_hu
     assert high > low
-    assert np.isfinite(scale_hu(image.array, fitting([(image, np.ones((4, 4, 4), np.uint8))]))).all()
+    assert np.isfinite(scale_hu(image.array, fitted((image, np.ones((4, 4, 4), np.uint8))))).all()
 
 
 def test_a_data_set_of_empty_label_maps_is_refused() -> None:
     with pytest.raises(ValueError, match="no voxel of the data set is labelled"):
-        fitting([(scan(), np.zeros((9, 7, 6), np.uint8))])
+        fitted((scan(), np.zeros((9, 7, 6), np.uint8)))
 
 
 def test_voxels_that_nobody_labelled_do_not_open_the_fitted_window() -> None:
     labels = np.zeros((4, 4, 4), np.uint8)
     labels[1], labels[2] = 1, 2
     image = Volume(np.array([-1000.0, 0, 100, 3000])[np.arange(4)][:, None, None] * np.ones((4, 4, 4)), np.eye(4))
-    assert fitting([(image, labels)], classes=2).window_hu == (0, 1)
-    assert fitting([(image, labels)]).window_hu[1] > 90
+    assert fitted((image, labels), classes=2).window_hu == (0, 1)
+    assert fitted((image, labels)).window_hu[1] > 90
