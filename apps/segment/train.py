@@ -53,8 +53,9 @@ class Train(Choices):
 
     cache: Path | None = None
     """Folder for prepared cases, made if need be: a later training that prepares the same files in the same way maps
-    them from there into memory, and one that plans anew reads no scan again. About 5 bytes for each voxel at the plan's spacing, 180 MB for 300 x 300 x 400, and as
-    much again for each other spacing or Hounsfield window. It may be deleted at any time."""
+    them from there into memory, and one that plans anew reads no scan again. About 5 bytes for each voxel at the plan's
+    spacing, 180 MB for 300 x 300 x 400, and as much again for each other spacing or Hounsfield window. It may be
+    deleted at any time."""
 
     tensorboard: bool = False
     """Draw the log's columns as curves too: `tensorboard --logdir RUN` shows them, or those of a folder of runs."""
