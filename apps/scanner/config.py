@@ -180,6 +180,7 @@ class Config:
         stow_rs: Archives by DICOMweb.
         quiet_s: Seconds without a new object after which a series may be whole.
         keep_days: How long a series and its results are kept after its last object came.
+        ready_mb: Room that is laid out on the disk for a series to come, twice; it is taken faster then. 0 for none.
         retries: When failed deliveries are tried again.
         page_port: Port of the status page, on this machine alone; 0 for none.
         view: Whether pages that show each labelled series are written; the status page leads to them.
@@ -193,6 +194,7 @@ class Config:
     stow_rs: tuple[Web, ...] = ()
     quiet_s: float = 60.0
     keep_days: float = 7.0
+    ready_mb: float = 256.0
     retries: Retries = field(default_factory=Retries)
     page_port: int = 11180
     view: bool = False
@@ -214,6 +216,7 @@ class Config:
             raise ValueError("retries is empty")
         _number("quiet_s", self.quiet_s, 0.0, DAY_S, float)
         _number("keep_days", self.keep_days, 0.0, 36_500.0, float)
+        _number("ready_mb", self.ready_mb, 0.0, 1e6, float)
         _number("page_port", self.page_port, 0, 65_535, int)
         _yes_or_no("view", self.view)
 

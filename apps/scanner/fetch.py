@@ -88,7 +88,7 @@ class Fetch:
             with visit(spool) as association:
                 yield lambda arrival: spool.keep(arrival, association, time.time())
         finally:
-            spool.index.close()
+            spool.close()
 
 
 def _write(folder: Path, arrival: "Arrival") -> None:

@@ -11,7 +11,7 @@ from ...pipelines.gateway.outbox import Outbox
 from ...pipelines.gateway.spool import Spool
 from ...pipelines.gateway.states import snapshot
 from ...pipelines.gateway.visit import end_visits_of_the_dead
-from .config import DAY_S, Config
+from .config import DAY_S, MEGABYTE, Config
 from .page import Counts, StatusPage
 from .receiver import Receiver
 from .sender import Sender, by_store, by_stow
@@ -45,7 +45,7 @@ class Gateway:
     ) -> None:
         self.config, self.stop, self.told = config, stop, told
         common = {"stop": stop, "told": told, "clock": clock}
-        self.spool = Spool(config.spool_folder, config.listen.limits)
+        self.spool = Spool(config.spool_folder, config.listen.limits, int(config.ready_mb * MEGABYTE))
         arrivals = self.arrivals = Arrivals(self.spool, config.quiet_s)
         ways = {one.name: by_store(one, config.listen.ae_title) for one in config.c_store if one.results}
         ways |= {one.name: by_stow(one) for one in config.stow_rs if one.results}

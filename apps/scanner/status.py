@@ -43,7 +43,7 @@ class Status:
             result(as_prometheus(found, {}).rstrip())
         else:
             result(table(COLUMNS, rows(found)) if found.series else "no series is kept")
-        spool.index.close()
+        spool.close()
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Retry:
         from ...pipelines.gateway.retention import retry
 
         retry(spool, self.series, time.time())
-        spool.index.close()
+        spool.close()
         note(f"series {self.series} will be tried again")
 
 
@@ -91,7 +91,7 @@ class Delete:
         from ...pipelines.gateway.retention import delete
 
         delete(spool, self.series)
-        spool.index.close()
+        spool.close()
         note(f"series {self.series} is deleted")
 
 

@@ -24,7 +24,8 @@ def check_decoder(transfer_syntax: str) -> None:
         known = get_decoder(uid)
     except NotImplementedError:
         raise SeriesError(Code.NO_DECODER, f"compressed as {uid.name}, which no decoder reads") from None
-    if not known.is_available:
+    # of lossy JPEG most plug-ins read 8 bits only, and CT has more
+    if not known.is_available or (uid == JPEGExtended12Bit and "pylibjpeg" not in known.available_plugins):
         raise SeriesError(Code.NO_DECODER, f"compressed as {uid.name}: {install_line(uid)}")
 
 

@@ -33,6 +33,7 @@ class Arrivals:
 
     def released(self, association: str) -> None:
         """An association ended as it should; what it brought is no longer interrupted unless one beside it broke."""
+        self.spool.end(association)
         with self.index.change() as db:
             brought = db.execute("SELECT series, clean FROM bringing WHERE association = ?", (association,)).fetchall()
             for row in brought:
@@ -44,6 +45,7 @@ class Arrivals:
 
     def broken(self, association: str) -> list[str]:
         """An association ended in any other way; the series that it may have left in part."""
+        self.spool.end(association)
         with self.index.change() as db:
             brought = db.execute("SELECT series FROM bringing WHERE association = ?", (association,)).fetchall()
             db.execute("DELETE FROM bringing WHERE association = ?", (association,))
@@ -101,9 +103,12 @@ def link_objects(spool: Spool, series: str, folder: Path) -> str:
     Returns:
         A hash of their UIDs and bytes.
     """
+    spool.settle()
     folder.mkdir(parents=True)
     content = hashlib.sha256()
-    for row in spool.index.rows("SELECT uid, sha256 FROM instances WHERE series = ? ORDER BY uid", series):
+    # what is in a journal after that has just come, and its series will be judged anew
+    question = "SELECT uid, sha256 FROM instances WHERE series = ? AND journal IS NULL ORDER BY uid"
+    for row in spool.index.rows(question, series):
         os.link(spool.path(series, row["uid"]), folder / f"{row['uid']}.dcm")
         content.update(f"{row['uid']} {row['sha256']}\n".encode())
     return content.hexdigest()

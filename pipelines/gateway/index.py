@@ -20,9 +20,11 @@ CREATE TABLE IF NOT EXISTS instances (
     uid TEXT PRIMARY KEY,
     series TEXT NOT NULL REFERENCES series (uid),
     sha256 TEXT NOT NULL,
-    bytes INTEGER NOT NULL
+    bytes INTEGER NOT NULL,
+    journal TEXT                             -- where it is, as long as it has no file of its own
 );
 CREATE INDEX IF NOT EXISTS instances_of_series ON instances (series);
+CREATE INDEX IF NOT EXISTS instances_in_journals ON instances (journal) WHERE journal IS NOT NULL;
 CREATE TABLE IF NOT EXISTS refused (         -- objects that we know to be missing
     uid TEXT PRIMARY KEY,
     series TEXT NOT NULL REFERENCES series (uid)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .completeness import link_objects
-from .spool import Spool, discard, flush_folder
+from .journal import flush_folder
+from .spool import Spool, discard
 
 Label = Callable[[Path, Path], Sequence[Path]]
 """Labels the series in the first folder and writes to the second, which it finds empty; files `.dcm` there are sent."""

@@ -7,6 +7,7 @@ from .spool import Spool, discard
 
 _AT_WORK = (
     "(EXISTS (SELECT 1 FROM bringing WHERE series = ?1)"
+    " OR EXISTS (SELECT 1 FROM instances WHERE series = ?1 AND journal IS NOT NULL)"
     " OR EXISTS (SELECT 1 FROM jobs WHERE series = ?1 AND state = 'running'))"
 )
 _UNDONE = (
@@ -42,6 +43,7 @@ def delete(spool: Spool, series: str) -> None:
     """
     if not spool.index.rows("SELECT 1 FROM series WHERE uid = ?1 UNION SELECT 1 FROM jobs WHERE series = ?1", series):
         raise ValueError(f"no series {series} is known here")
+    spool.settle()
     if not _delete(spool, series, unless=_AT_WORK, jobs="1"):
         raise ValueError(f"series {series} is just being brought or labelled: try again later")
 

@@ -29,7 +29,7 @@ from pydicom import dcmread
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from helpers import serving
-from helpers.gateway import ct, uid
+from helpers.gateway import ct, on_disk, uid
 from helpers.pacs import free_port
 from helpers.scanner import call, program, send, until, with_meta
 from helpers.serving import environment
@@ -48,7 +48,9 @@ class Server:
 
     def stored(self) -> int:
         """How many objects are there."""
-        return sum(1 for path in self.folder.rglob("*") if path.suffix == ".dcm" or path.name.startswith("CT."))
+        if (self.folder / "spool").is_dir():
+            return len(on_disk(self.folder / "spool"))
+        return sum(1 for path in self.folder.iterdir() if path.name.startswith("CT."))
 
     def memory_mb(self) -> float:
         """What it holds now."""

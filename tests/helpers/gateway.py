@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from fredholm.pipelines.gateway.arrival import Arrival
 from fredholm.pipelines.gateway.completeness import Arrivals
+from fredholm.pipelines.gateway.journal import Journal
 from fredholm.pipelines.gateway.spool import Limits, Spool
 from pydicom import Dataset, dcmread
 from pydicom.filebase import DicomBytesIO
@@ -55,8 +57,18 @@ def arrival(dataset: Dataset, syntax: str = ExplicitVRLittleEndian) -> Arrival:
     return Arrival.read(dataset.SOPClassUID, dataset.SOPInstanceUID, syntax, encoded(dataset, syntax))
 
 
-def spool(folder: Path, limits: Limits = LIMITS) -> Spool:
-    return Spool(folder / "spool", limits)
+def spool(folder: Path, limits: Limits = LIMITS, ready_bytes: int = 0) -> Spool:
+    _spools.append(Spool(folder / "spool", limits, ready_bytes))
+    return _spools[-1]
+
+
+_spools: list[Spool] = []
+
+
+def close_spools() -> None:
+    """As the end of the process would."""
+    while _spools:
+        _spools.pop().close()
 
 
 def bring(spool: Spool, series: int, numbers: Iterable[int], *, association: str = "a", now: float = 0.0) -> None:
@@ -77,7 +89,21 @@ def without_gaps(folder: Path) -> None:
 
 
 def kept(spool: Spool) -> list[str]:
-    return sorted(path.stem for path in (spool.root / "series").rglob("*.dcm"))
+    """The objects that are on the disk, whatever the index says."""
+    return sorted(on_disk(spool.root))
+
+
+def on_disk(root: Path) -> dict[str, Dataset]:
+    """The objects of a spool, in files of their own or in journals."""
+    found = {path.stem: stored(path) for path in (root / "series").rglob("*.dcm")}
+    with TemporaryDirectory() as folder:
+        for path in (root / "journal").glob("*.journal"):
+            with path.open("rb", buffering=0) as file:
+                journal = Journal(path, file)
+                for number, record in enumerate(journal.records()):
+                    if journal.copy(record, Path(folder, f"{path.stem}{number}")):
+                        found[record.uid] = stored(Path(folder, f"{path.stem}{number}"))
+    return found
 
 
 def stored(path: Path) -> Dataset:

@@ -78,7 +78,7 @@ def gate(folder: Path, **options: object) -> Iterator[Gate]:
         yield made
     finally:
         made.receiver.stop(0.0)
-        made.spool.index.close()
+        made.spool.close()
 
 
 def peer(title: str = "CT1", timeout_s: float = 30.0) -> AE:

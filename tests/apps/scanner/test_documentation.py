@@ -76,7 +76,7 @@ def test_every_command_is_one(
         line = line.replace("/etc/fredholm/gateway.yaml", str(config)).replace(SERIES, uid(1))
         assert main(shlex.split(line)[1:]) == 0, line
     assert "fredholm_gateway_free_bytes" in capsys.readouterr().out
-    here.index.close()
+    here.close()
 
 
 def test_every_way_of_fetching_is_one(tmp_path: Path, pacs: Orthanc) -> None:
@@ -135,12 +135,12 @@ def test_every_state_status_and_metric_is_explained(tmp_path: Path) -> None:
     assert all(f"0x{status:04X}" in PAGE for status in {NOT_UNDERSTOOD, *STATUS.values()})
     here = spool(tmp_path)
     shown = as_prometheus(snapshot(here.index, here.root), {"objects": {"new": 1}, "deliveries": {"pacs_sent": 1}})
-    here.index.close()
+    here.close()
     assert set(re.findall(r"fredholm_gateway_\w+", PAGE)) == set(re.findall(r"fredholm_gateway_\w+", shown))
 
 
 def test_what_the_page_says_is_kept_is_what_lies_there(tmp_path: Path) -> None:
     here = spool(tmp_path)
-    here.index.close()
+    here.close()
     names = {path.name for path in here.root.iterdir() if not path.name.endswith(("-wal", "-shm"))}
     assert all(f"`{name}" in PAGE for name in names), names

@@ -11,7 +11,7 @@ from fredholm.apps.cli import main
 from fredholm.pipelines.gateway.completeness import Arrivals
 from fredholm.pipelines.gateway.spool import Spool
 from fredholm.pipelines.gateway.states import snapshot
-from helpers.gateway import ct, kept, stored, uid
+from helpers.gateway import ct, kept, on_disk, uid
 from helpers.pacs import Orthanc, free_port
 from helpers.scanner import gate, with_meta
 from pydicom import Dataset, dcmread
@@ -68,7 +68,7 @@ def fetch(config: Path, study: str, archive: str, *more: str) -> int:
 def opened(config: Path) -> Iterator[Spool]:
     spool = Spool(config.parent / "spool")
     yield spool
-    spool.index.close()
+    spool.close()
 
 
 @pytest.mark.parametrize("archive", ["pacs", "web"])
@@ -76,7 +76,7 @@ def test_the_ct_series_of_a_study_wait_in_the_spool_to_be_judged(config: Path, s
     assert fetch(config, study, archive) == 0
     with opened(config) as spool:
         assert kept(spool) == sorted(uid(series, number) for series in (1, 2) for number in range(3))
-        assert stored(spool.path(uid(2), uid(2, 1))) == of_study(ct(2, 1))
+        assert on_disk(spool.root)[uid(2, 1)] == of_study(ct(2, 1))
         assert {one.state for one in snapshot(spool.index, spool.root).series} == {"waiting"}
         assert not list((spool.root / "visits").iterdir())
 

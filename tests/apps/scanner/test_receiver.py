@@ -16,7 +16,7 @@ import pytest
 from fredholm.apps.scanner.receiver import STATUS
 from fredholm.pipelines.gateway.arrival import Arrival, Reason
 from fredholm.pipelines.gateway.completeness import INTERRUPTED
-from helpers.gateway import SECRETS, ct, encoded, kept, stored, uid
+from helpers.gateway import SECRETS, ct, encoded, kept, on_disk, uid
 from helpers.scanner import (
     Certificates,
     Gate,
@@ -88,7 +88,7 @@ def peak_mb() -> float:
 
 def test_objects_are_kept_as_they_were_sent(here: Gate) -> None:
     assert send_series(here.port, 1, range(3)) == [SUCCESS] * 3
-    assert stored(here.spool.path(uid(1), uid(1, 2))) == ct(1, 2)
+    assert on_disk(here.spool.root)[uid(1, 2)] == ct(1, 2)
     assert here.held(uid(1)) is None
     assert here.receiver.counts == {"new": 3}
 
@@ -123,7 +123,7 @@ def test_the_same_object_again_is_a_success_and_other_bytes_are_none(here: Gate)
     association = call(here.port)
     assert send(association, [ct(1, 1), ct(1, 1), other]) == [SUCCESS, SUCCESS, NOT_UNDERSTOOD]
     association.release()
-    assert stored(here.spool.path(uid(1), uid(1, 1))) == ct(1, 1)
+    assert on_disk(here.spool.root)[uid(1, 1)] == ct(1, 1)
     assert here.receiver.counts == {"new": 1, "repeated": 1, "other_bytes": 1}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fredholm.apps.scanner.stores import IS_COMMAND, IS_LAST
-from helpers.gateway import ct, encoded, kept, stored, uid
+from helpers.gateway import ct, encoded, kept, on_disk, uid
 from helpers.scanner import Gate, call, gate, send_series, until
 from pydicom.uid import CTImageStorage
 from pynetdicom.association import Association
@@ -66,7 +66,7 @@ def test_an_object_comes_whole_out_of_any_fragments(here: Gate, association: Ass
         instance, data = uid(1, number), encoded(ct(1, number))
         post(association, cut(command(instance), IS_COMMAND, size) + cut(data, 0, size), each)
         assert answer(association) == SUCCESS
-        assert stored(here.spool.path(uid(1), instance)) == ct(1, number)
+        assert on_disk(here.spool.root)[instance] == ct(1, number)
 
 
 def test_an_object_without_data_is_refused_and_the_next_is_taken(here: Gate, association: Association) -> None:

@@ -18,16 +18,22 @@ from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
 from pydicom.pixels import get_decoder
 from pydicom.uid import (
+    HTJ2K,
+    JPEG2000,
     UID,
     DeflatedExplicitVRLittleEndian,
     ExplicitVRBigEndian,
     ExplicitVRLittleEndian,
     HTJ2KLossless,
+    HTJ2KLosslessRPCL,
     ImplicitVRLittleEndian,
     JPEG2000Lossless,
+    JPEGBaseline8Bit,
+    JPEGExtended12Bit,
     JPEGLossless,
     JPEGLosslessSV1,
     JPEGLSLossless,
+    JPEGLSNearLossless,
     RLELossless,
 )
 
@@ -36,10 +42,14 @@ GDCM = {
     JPEGLosslessSV1: gdcm.TransferSyntax.JPEGLosslessProcess14_1,
     JPEG2000Lossless: gdcm.TransferSyntax.JPEG2000Lossless,
 }
+GDCM_LOSSY = {
+    JPEGBaseline8Bit: gdcm.TransferSyntax.JPEGBaselineProcess1,
+    JPEGExtended12Bit: gdcm.TransferSyntax.JPEGExtendedProcess2_4,
+}
 PYDICOM = {RLELossless: "pydicom", JPEGLSLossless: "pyjpegls"}
 PLAIN = (ImplicitVRLittleEndian, ExplicitVRLittleEndian, ExplicitVRBigEndian, DeflatedExplicitVRLittleEndian)
 # 8 rows of 12 numbers, n * 37 % 4096 for n = 0, 1, 2 ..., 16 bits, by OpenJPH
-HTJ2K = base64.b64decode(
+OPEN_JPH = base64.b64decode(
     "/0//UQApQAAAAAAMAAAACAAAAAAAAAAAAAAADAAAAAgAAAAAAAAAAAABDwEB/1AACAACAAAACv9SAAwAAgABAAUEBEAB/1wAEyCIkJCQkJCQkJCQ"
     "kJCQiIiI/2QAFwABT3BlbkpQSCBWZXIgMC4yNi4zLv+QAAoAAAAAAGoAAf+TwAAm4fYFB3QAAMAAEwB4/gIHdADAABLAABOA8wDHdADSL/0AwjQA"
     "wAATQAAVQKSkgQt0AMxnnvkAGMB3VgDAACogABXgCIIg2nCCdQB227Vr167d4CD2QgHsuAD/2Q=="
@@ -85,7 +95,7 @@ def change_transfer_syntax(path: Path, uid: UID) -> None:
         reader, change, writer = gdcm.ImageReader(), gdcm.ImageChangeTransferSyntax(), gdcm.ImageWriter()
         reader.SetFileName(str(path))
         assert reader.Read()
-        change.SetTransferSyntax(gdcm.TransferSyntax(GDCM[uid]))
+        change.SetTransferSyntax(gdcm.TransferSyntax((GDCM | GDCM_LOSSY)[uid]))
         change.SetInput(reader.GetImage())
         assert change.Change()
         writer.SetFileName(str(path))
@@ -104,12 +114,45 @@ def test_every_transfer_syntax_gives_the_same_numbers(tmp_path: Path, uid: UID, 
     np.testing.assert_array_equal(volume_of(tmp_path)[..., 0].T, values)
 
 
-def test_high_throughput_jpeg_2000_is_read(tmp_path: Path) -> None:
+def test_lossy_compression_is_read_as_near_as_it_was_written(tmp_path: Path) -> None:
+    column, row = np.meshgrid(np.arange(48), np.arange(32))
+    values = (1000 + 20 * column + 10 * row).astype("<u2")
+    lossy = {JPEG2000: {"j2k_psnr": [80], "encoding_plugin": "pylibjpeg"}, JPEGLSNearLossless: {"jls_error": 3}}
+    for number, (uid, options) in enumerate(lossy.items()):
+        dataset = one_slice(values, BitsStored=12, HighBit=11)
+        dataset.compress(uid, generate_instance_uid=False, **options)
+        save([dataset], tmp_path / str(number))
+        found = volume_of(tmp_path / str(number))[..., 0].T
+        assert 0 < np.abs(found - values).max() <= 3, uid.name
+
+
+def test_lossy_jpeg_is_read(tmp_path: Path) -> None:
+    column, row = np.meshgrid(np.arange(48), np.arange(32))
+    values = (4 * column + row).astype("u1")
+    (path,) = save([one_slice(values, BitsAllocated=8, BitsStored=8, HighBit=7)], tmp_path)
+    change_transfer_syntax(path, JPEGBaseline8Bit)
+    np.testing.assert_allclose(volume_of(tmp_path)[..., 0].T, values, atol=3)
+
+
+def test_lossy_jpeg_of_twelve_bits_is_read_or_the_line_that_installs_its_decoder_is_told(tmp_path: Path) -> None:
+    column, row = np.meshgrid(np.arange(48), np.arange(32))
+    values = (64 * column + 16 * row).astype("<u2")
+    (path,) = save([one_slice(values, BitsStored=12, HighBit=11)], tmp_path)
+    change_transfer_syntax(path, JPEGExtended12Bit)
+    if "pylibjpeg" in get_decoder(JPEGExtended12Bit).available_plugins:
+        np.testing.assert_allclose(volume_of(tmp_path)[..., 0].T, values, atol=48)
+    else:
+        with pytest.raises(SeriesError, match=r"NO_DECODER: .*JPEG Extended.*pip install pylibjpeg-libjpeg \(GPL\)"):
+            find_series(tmp_path).only()
+
+
+@pytest.mark.parametrize("uid", [HTJ2K, HTJ2KLossless, HTJ2KLosslessRPCL], ids=lambda uid: uid.keyword)
+def test_high_throughput_jpeg_2000_is_read(tmp_path: Path, uid: UID) -> None:
     values = (np.arange(96).reshape(8, 12) * 37 % 4096).astype("<u2")
     dataset = one_slice(values)
-    dataset.PixelData = encapsulate([HTJ2K])
+    dataset.PixelData = encapsulate([OPEN_JPH])
     dataset["PixelData"].is_undefined_length = True
-    dataset.file_meta.TransferSyntaxUID = HTJ2KLossless
+    dataset.file_meta.TransferSyntaxUID = uid
     save([dataset], tmp_path)
     np.testing.assert_array_equal(volume_of(tmp_path)[..., 0].T, values)
 

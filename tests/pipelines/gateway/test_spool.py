@@ -1,5 +1,6 @@
 """What was acknowledged is on the disk, whole, once, and found again after a crash."""
 
+import contextlib
 import errno
 import os
 import sqlite3
@@ -9,11 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fredholm.pipelines.gateway import journal
 from fredholm.pipelines.gateway import spool as module
 from fredholm.pipelines.gateway.arrival import Reason, RefusedError
 from fredholm.pipelines.gateway.completeness import Arrivals
+from fredholm.pipelines.gateway.index import Index
 from fredholm.pipelines.gateway.spool import Limits, Spool
-from helpers.gateway import arrival, bring, brought, ct, encoded, kept, spool, stored, uid
+from helpers import gateway
+from helpers.gateway import arrival, bring, brought, close_spools, ct, encoded, kept, spool, stored, uid
 from pydicom.uid import ImplicitVRLittleEndian
 
 
@@ -42,10 +46,22 @@ def refusal(spool: Spool, *given: object) -> Reason:
     return caught.value.reason
 
 
-def again(spool: Spool) -> Spool:
+def files(here: Spool) -> list[str]:
+    """Objects that have files of their own."""
+    return sorted(path.stem for path in (here.root / "series").rglob("*.dcm"))
+
+
+def settled(here: Spool, association: str = "a") -> Spool:
+    """The spool, once what an association brought has files of its own."""
+    here.end(association)
+    here.settle()
+    return here
+
+
+def again(here: Spool) -> Spool:
     """The same folder, opened by the next process."""
-    spool.index.close()
-    opened = Spool(spool.root, spool.limits)
+    close_spools()
+    opened = gateway.spool(here.root.parent, here.limits, here.journals.ready_bytes)
     with opened.owned():
         return opened
 
@@ -53,8 +69,8 @@ def again(spool: Spool) -> Spool:
 def test_an_object_is_kept_as_it_came(tmp_path: Path) -> None:
     here, dataset = spool(tmp_path), ct(1, 1)
     assert here.keep(arrival(dataset), "a", 5.0) == "new"
-    found = stored(here.path(uid(1), uid(1, 1)))
-    assert found == dataset
+    settled(here)
+    assert stored(here.path(uid(1), uid(1, 1))) == dataset
     assert encoded(dataset) in here.path(uid(1), uid(1, 1)).read_bytes()
     assert not list((here.root / "incoming").iterdir())
     assert series(here)["arrived"] == 5.0
@@ -67,8 +83,9 @@ def test_the_folder_is_for_this_user_alone(tmp_path: Path) -> None:
 def test_the_same_object_again_changes_nothing_but_the_time(tmp_path: Path) -> None:
     here = spool(tmp_path)
     here.keep(arrival(ct(1, 1)), "a", 5.0)
-    before = here.path(uid(1), uid(1, 1)).stat()
+    before = settled(here).path(uid(1), uid(1, 1)).stat()
     assert here.keep(arrival(ct(1, 1)), "b", 7.0) == "repeated"
+    settled(here, "b")
     assert here.path(uid(1), uid(1, 1)).stat().st_ino == before.st_ino
     assert series(here)["arrived"] == 7.0
     assert len(kept(here)) == 1
@@ -78,14 +95,13 @@ def test_the_same_object_again_changes_nothing_but_the_time(tmp_path: Path) -> N
 def test_other_bytes_under_the_same_uid_are_refused_and_the_first_stay(tmp_path: Path, change: str) -> None:
     here, other = spool(tmp_path), ct(1, 1)
     here.keep(arrival(ct(1, 1)), "a", 0.0)
-    before = here.path(uid(1), uid(1, 1)).read_bytes()
     if change == "pixels":
         other.PixelData = b"\1" * len(other.PixelData)
     if change == "series":
         other.SeriesInstanceUID = uid(2)
     syntax = {"syntax": ImplicitVRLittleEndian} if change == "syntax" else {}
     assert refusal(here, arrival(other, **syntax), "a", 0.0) is Reason.OTHER_BYTES
-    assert here.path(uid(1), uid(1, 1)).read_bytes() == before
+    assert stored(settled(here).path(uid(1), uid(1, 1))) == ct(1, 1)
     assert series(here, 2 if change == "series" else 1)["conflicts"] == 1
     assert kept(here) == [uid(1, 1)]
     assert not here.index.rows("SELECT * FROM refused")
@@ -118,7 +134,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(small_disk: Path) ->
     filler.write_bytes(b"x" * (module.shutil.disk_usage(small_disk).free - 16_384))
     assert refusal(here, arrival(ct(1, 2, side=64)), "a", 0.0) is Reason.DISK_FULL
     big = arrival(ct(1, 3, side=120))
-    here._check_room = lambda _: None  # another program takes the room between the look and the write
+    here._check_room = lambda size, association: None  # another program takes the room between the look and the write
     assert refusal(here, big, "a", 0.0) is Reason.DISK_FULL
     assert not list((here.root / "incoming").iterdir())
     assert [row["uid"] for row in here.index.rows("SELECT uid FROM instances")] == [uid(1, 1)]
@@ -129,7 +145,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(small_disk: Path) ->
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("place", ["write", "fsync", "rename"])
+@pytest.mark.parametrize("place", ["os.pwritev", "os.pwrite", "os.rename", "journal._fdatasync"])
 def test_a_failing_disk_leaves_nothing_that_is_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: int
 ) -> None:
@@ -138,11 +154,12 @@ def test_a_failing_disk_leaves_nothing_that_is_acknowledged(
 
     here = spool(tmp_path)
     with monkeypatch.context() as broken:
-        broken.setattr(os, place, fail)
+        broken.setattr(place if place.startswith("os.") else f"fredholm.pipelines.gateway.{place}", fail)
         assert refusal(here, arrival(ct(1, 1)), "a", 0.0) is Reason.DISK_FULL
     assert not here.index.rows("SELECT * FROM instances")
     assert not list((here.root / "incoming").iterdir())
     assert here.keep(arrival(ct(1, 1)), "a", 0.0) == "new"
+    assert stored(settled(here).path(uid(1), uid(1, 1))) == ct(1, 1)
 
 
 def test_an_error_that_is_not_of_room_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,26 +172,128 @@ def test_an_error_that_is_not_of_room_is_no_refusal(tmp_path: Path, monkeypatch:
         here.keep(arrival(ct(1, 1)), "a", 0.0)
 
 
-def test_it_is_on_the_disk_and_then_renamed_and_then_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here, calls = spool(tmp_path), []
+def entered(here: Spool) -> int:
+    """How many objects another process sees in the index."""
+    with sqlite3.connect(here.root / "index.sqlite") as other:
+        return other.execute("SELECT count(*) FROM instances WHERE journal IS NOT NULL").fetchone()[0]
+
+
+def test_it_is_on_the_disk_before_it_is_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, calls, flush = spool(tmp_path), [], journal._fdatasync
     here.keep(arrival(ct(1, 1)), "a", 0.0)
-    fsync, rename = os.fsync, os.rename
-
-    def entered() -> int:
-        with sqlite3.connect(here.root / "index.sqlite") as other:
-            return other.execute("SELECT count(*) FROM instances").fetchone()[0]
-
-    monkeypatch.setattr(os, "fsync", lambda file: (calls.append(("fsync", entered())), fsync(file)))
-    monkeypatch.setattr(os, "rename", lambda one, other: (calls.append(("rename", entered())), rename(one, other)))
+    monkeypatch.setattr(journal, "_fdatasync", lambda file: (calls.append(entered(here)), flush(file)))
     here.keep(arrival(ct(1, 2)), "a", 0.0)
-    assert calls == [("fsync", 1), ("rename", 1), ("fsync", 1)]
-    assert entered() == 2
+    assert calls == [1]
+    assert entered(here) == 2
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_that_before_the_journal_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, calls = spool(tmp_path), []
+    bring(here, 1, range(2))
+    fsync, rename = os.fsync, os.rename
+    monkeypatch.setattr(os, "fsync", lambda file: (calls.append(("fsync", entered(here))), fsync(file)))
+    monkeypatch.setattr(os, "rename", lambda one, other: (calls.append(("rename", entered(here))), rename(one, other)))
+    settled(here)
+    files, folders = [("fsync", 2)] * 2, [("fsync", 2)]
+    assert calls == [*files, *folders, *[("rename", 2)] * 2, *folders, ("fsync", 0)]
+
+
+def what_is_there(here: Spool) -> tuple[list[str], list[tuple], dict]:
+    rows = here.index.rows("SELECT uid, series, sha256, bytes, journal FROM instances ORDER BY uid")
+    return files(here), [tuple(row) for row in rows], series(here)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        (journal.Journal, "copy"),
+        (os, "fsync"),
+        (module, "flush_folder"),
+        (os, "rename"),
+        (Index, "change"),
+        (module, "_drop"),
+        (journal.Journals, "lay_back"),
+        (journal.Journals, "_rename"),
+    ],
+    ids=lambda place: place[1],
+)
+def test_after_a_crash_at_any_moment_of_settling_it_is_settled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[object, str]
+) -> None:
+    class CrashError(BaseException):
+        pass
+
+    def crash(*_: object) -> None:
+        raise CrashError
+
+    once = spool(tmp_path / "once", ready_bytes=8192)
+    brought(once, 1, range(4))
+    once.settle()
+    expected = what_is_there(once)
+    here = spool(tmp_path / "crashed", ready_bytes=8192)
+    brought(here, 1, range(4))
+    with monkeypatch.context() as broken, contextlib.suppress(CrashError):
+        broken.setattr(*place, crash)
+        here.settle()
+    assert what_is_there(again(here)) == expected
+    assert len(files(here)) == 4
+
+
+def test_of_an_object_that_was_being_written_at_a_crash_nothing_is_left(tmp_path: Path) -> None:
+    here = spool(tmp_path)
+    bring(here, 1, range(3))
+    here._open["a"].write(encoded(ct(1, 3)))
+    path = here._open["a"].path
+    here.close()
+    with path.open("rb+") as file:
+        file.truncate(path.stat().st_size - 1)
+    here = again(here)
+    assert files(here) == [uid(1, number) for number in range(3)]
+    assert here.keep(arrival(ct(1, 3)), "b", 0.0) == "new"
+
+
+def test_a_journal_that_the_disk_spoiled_is_missed(tmp_path: Path) -> None:
+    here = spool(tmp_path)
+    bring(here, 1, range(3))
+    path = here._open["a"].path
+    content = bytearray(path.read_bytes())
+    content[5000] ^= 1  # within the second object
+    path.write_bytes(content)
+    Arrivals(here).released("a")
+    here.settle()
+    assert files(here) == [row["uid"] for row in here.index.rows("SELECT uid FROM instances")] == [uid(1, 0), uid(1, 2)]
+    assert series(here)["interrupted"] == 1
+
+
+def test_a_disk_that_is_too_full_for_files_leaves_all_in_the_journal(small_disk: Path) -> None:
+    here = spool(small_disk, Limits(object_bytes=1 << 20, free_bytes=0))
+    brought(here, 1, range(3))
+    filler = small_disk / "filler"
+    filler.write_bytes(b"x" * (module.shutil.disk_usage(small_disk).free - 4096))
+    with pytest.raises(OSError, match="No space left"):
+        here.settle()
+    assert files(here) == []
+    filler.unlink()
+    here.settle()
+    assert files(here) == [uid(1, number) for number in range(3)]
+
+
+def test_what_a_command_brings_while_a_gateway_starts_is_left_to_it(tmp_path: Path) -> None:
+    here = spool(tmp_path)
+    bring(here, 1, range(3), association="visit")
+    with spool(tmp_path).owned():  # as if by another process
+        bring(here, 1, range(3, 5), association="visit")
+    assert len(files(settled(here, "visit"))) == 5
+    assert len(here.index.rows("SELECT * FROM instances")) == 5
 
 
 def test_the_index_is_a_map_of_the_disk_again_after_a_crash(tmp_path: Path) -> None:
     here = spool(tmp_path)
     brought(here, 1, range(4))
     brought(here, 2, range(3))
+    here.settle()
     (here.root / "incoming" / "half").write_bytes(b"half an object")
     (here.root / "work" / "job").mkdir()
     (here.root / "work" / "job" / "scan").touch()
@@ -182,7 +301,7 @@ def test_the_index_is_a_map_of_the_disk_again_after_a_crash(tmp_path: Path) -> N
     with here.index.change() as db:
         db.execute("DELETE FROM instances WHERE uid = ?", (uid(2, 1),))  # killed between the rename and the entry
     here = again(here)
-    assert sorted(row["uid"] for row in here.index.rows("SELECT uid FROM instances")) == kept(here)
+    assert sorted(row["uid"] for row in here.index.rows("SELECT uid FROM instances")) == files(here)
     assert [series(here, number)["interrupted"] for number in (1, 2)] == [1, 1]
     assert not list((here.root / "incoming").iterdir())
     assert not list((here.root / "work").iterdir())
@@ -192,22 +311,26 @@ def test_the_index_is_a_map_of_the_disk_again_after_a_crash(tmp_path: Path) -> N
 def test_a_damaged_file_counts_no_longer_and_can_be_sent_again(tmp_path: Path) -> None:
     here = spool(tmp_path)
     brought(here, 1, range(3))
+    here.settle()
     here.path(uid(1), uid(1, 1)).write_bytes(b"cut off")
     here = again(here)
     assert series(here)["interrupted"] == 1
     assert here.keep(arrival(ct(1, 1)), "a", 0.0) == "new"
-    assert stored(here.path(uid(1), uid(1, 1))) == ct(1, 1)
+    assert stored(settled(here).path(uid(1), uid(1, 1))) == ct(1, 1)
 
 
-def test_a_lost_index_is_made_again(tmp_path: Path) -> None:
-    here = spool(tmp_path)
+@pytest.mark.parametrize("settled_before", [False, True])
+def test_a_lost_index_is_made_again(tmp_path: Path, settled_before: bool) -> None:
+    here, question = spool(tmp_path), "SELECT uid, series, sha256, bytes FROM instances ORDER BY uid"
     brought(here, 1, range(4))
-    before = [tuple(row) for row in here.index.rows("SELECT * FROM instances ORDER BY uid")]
-    here.index.close()
+    if settled_before:
+        here.settle()
+    before = [tuple(row) for row in here.index.rows(question)]
+    here.close()
     for path in here.root.glob("index.sqlite*"):
         path.unlink()
     here = again(here)
-    assert [tuple(row) for row in here.index.rows("SELECT * FROM instances ORDER BY uid")] == before
+    assert [tuple(row) for row in here.index.rows(question)] == before
     assert series(here)["interrupted"] == 1
 
 
