@@ -6,7 +6,15 @@ from .field_surrogate import FieldSurrogate, SurrogateBody
 from .fourier import FourierOperator
 from .half import round_weights
 from .hyena import HyenaND, ProductGates, ShortConvolution, UnitGates
-from .implicit_kernel import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
+from .implicit_kernel import (
+    Film,
+    GaussianWindow,
+    ImplicitKernel,
+    Siren,
+    StepCoordinates,
+    UnitCoordinates,
+    without_window,
+)
 from .integral_transform import IntegralTransform, NearSamples, UniformSamples, cell_centres
 from .kappa import DiagonalKernel, LowRankKernel, MLPKernel
 from .known_kappa import ConvolutionKernel, RecurrentKernel, SoftmaxKernel
@@ -76,4 +84,5 @@ __all__ = [
     "logarithmic_depth",
     "round_weights",
     "without_branch",
+    "without_window",
 ]

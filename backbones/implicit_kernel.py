@@ -6,7 +6,7 @@ Source: arXiv:2607.19378, the sections on kernel synthesis and on input dependen
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -71,6 +71,10 @@ class GaussianWindow(nn.Module):
         return self.sigma + (bounded - self.sigma).detach()
 
 
+def without_window(channels: int, axes: int, *, step: float) -> None:
+    """The kernel reaches as far as it is sampled, with full height: for what lies at the other end of the grid."""
+
+
 def _width(height: float, distance: float) -> float:
     """The width of a Gaussian that has fallen to `height` at `distance`."""
     return distance / math.sqrt(-2 * math.log(height))
@@ -132,6 +136,7 @@ class ImplicitKernel(nn.Module):
         step: Distance of neighbouring taps in the coordinates on the grid meant to be usual; 1/31 for a grid of 32.
         coordinates: Where the taps lie; `UnitCoordinates` by default.
         condition: Width of a condition that makes the kernel depend on the input; None for a static kernel.
+        window: Makes the window from channels, axes and step; `without_window` for none.
     """
 
     def __init__(
@@ -143,6 +148,7 @@ class ImplicitKernel(nn.Module):
         step: float = 1 / 31,
         coordinates: Coordinates | None = None,
         condition: int | None = None,
+        window: Callable[..., GaussianWindow | None] = GaussianWindow,
     ) -> None:
         super().__init__()
         siren = siren or Siren()
@@ -150,7 +156,7 @@ class ImplicitKernel(nn.Module):
         self.first = nn.Linear(axes, siren.width)
         self.hidden = nn.ModuleList(nn.Linear(siren.width, siren.width) for _ in range(siren.hidden))
         self.last = nn.Linear(siren.width, channels)
-        self.window: GaussianWindow | None = GaussianWindow(channels, axes, step=step)
+        self.window = window(channels, axes, step=step)
         self.film = None if condition is None else Film(condition, siren.hidden, siren.width)
         self._start(siren, step)
 
@@ -168,10 +174,12 @@ class ImplicitKernel(nn.Module):
         bound = math.sqrt(6 / width)
         self.last.weight.uniform_(-bound, bound)
         nn.init.zeros_(self.last.bias)
-        if self.window is not None:
+        if self.window is None:
+            taps = torch.tensor([(2 / step + 1) ** axes])
+        else:
             # Under the window lie sigma sqrt(pi) / step taps' worth of energy along each axis, but at least one.
             taps = (self.window() * math.sqrt(math.pi) / step).clamp(min=1).prod(0)
-            self.last.weight.mul_(taps.rsqrt()[:, None])
+        self.last.weight.mul_(taps.rsqrt()[:, None])
 
     @property
     def hidden_layers(self) -> list[nn.Linear]:

@@ -4,7 +4,15 @@ import math
 
 import pytest
 import torch
-from fredholm.backbones import Film, GaussianWindow, ImplicitKernel, Siren, StepCoordinates, UnitCoordinates
+from fredholm.backbones import (
+    Film,
+    GaussianWindow,
+    ImplicitKernel,
+    Siren,
+    StepCoordinates,
+    UnitCoordinates,
+    without_window,
+)
 
 CPU = torch.device("cpu")
 AXES = (1, 2, 3)
@@ -239,11 +247,13 @@ def test_autocast_leaves_float32() -> None:
             assert torch.equal(kernel((9, 8)), expected)
 
 
-def test_works_without_a_window() -> None:
-    kernel = ImplicitKernel(4, 2)
-    kernel.window = None
+@pytest.mark.parametrize("axes", AXES)
+def test_without_a_window_it_is_as_high_at_the_border_and_has_unit_energy(axes) -> None:
+    kernel = ImplicitKernel(256, axes, step=1 / 7, window=without_window)
     with torch.no_grad():
-        assert kernel((9, 8)).shape == (1, 4, 9, 8)
+        squares = kernel((15,) * axes)[0].square()
+    assert 0.5 < squares.flatten(1).sum(1).mean() < 2
+    assert 0.5 < squares[:, 0].mean() / squares[:, 7].mean() < 2
 
 
 def test_says_what_does_not_fit() -> None:
