@@ -14,10 +14,11 @@ def launch(kernel: Any, programs: int, *arguments: object, **options: object) ->
     Args:
         kernel: What `triton.jit` made.
         programs: How many, along the first axis.
-        arguments: In the kernel's order, at least one of them a tensor; ints, floats and None as they are.
+        arguments: In the kernel's order, at least one of them a tensor; ints, floats, None and tuples of such.
         options: The kernel's `constexpr` by name, and `num_warps`, `num_stages`.
     """
-    tensor = next(each for each in arguments if isinstance(each, Tensor))
+    each_alone = (one for each in arguments for one in (each if isinstance(each, tuple) else (each,)))
+    tensor = next(one for one in each_alone if isinstance(one, Tensor))
     with torch.cuda.device_of(tensor):  # Triton takes the current device, PyTorch's dispatcher sets none
         kernel[(programs,)](*arguments, enable_fp_fusion=True, **options)
 

@@ -14,6 +14,8 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from .fftconv.plan import Plan
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -80,8 +82,19 @@ def _integral_transform(stage: Stage, dtype: torch.dtype) -> None:
     triton.gradients(u, given, None)
 
 
+def _fftconv(stage: Stage, dtype: torch.dtype) -> None:
+    triton = _room("fftconv")
+    grid, taps = 3 * [stage.side], 3 * [stage.side - 1 if stage.periodic else 2 * stage.side - 1]
+    x, kernel = (_tensor(1, stage.channels, *shape, dtype=dtype) for shape in (grid, taps))
+    shortcut, plan = _tensor(stage.channels), Plan.of(grid, taps, 3 * [stage.periodic])
+    triton.convolve(x, kernel, shortcut, plan)
+    triton.convolve_spectrum(x, triton.spectrum(kernel, plan), shortcut, plan, False)
+    triton.gradients(x, x, kernel, shortcut, plan)
+
+
 LAUNCHES: dict[str, Callable[[Stage, torch.dtype], None]] = {
     "anchor_mix": _anchor_mix,
+    "fftconv": _fftconv,
     "gate": _gate,
     "implicit_kernel": _implicit_kernel,
     "integral_transform": _integral_transform,

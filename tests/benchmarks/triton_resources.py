@@ -10,7 +10,7 @@ from fredholm.kernels.ahead_of_time import CHIPS, compile_launches
 from fredholm.kernels.launches import LAUNCHES, STAGES
 
 HEADINGS = ("network", "channels", "side", "type", "chip", "kernel", "registers", "stack", "shared")
-LINE = "{:<16}  {:>8}  {:>4}  {:<8}  {:<6}  {:<22}  {:>9}  {:>5}  {:>6}"
+LINE = "{:<16}  {:>8}  {:>4}  {:<8}  {:<6}  {:<24}  {:>9}  {:>5}  {:>6}"
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
                     for each in compile_launches(lambda: launch(stage, dtype), chip):  # noqa: B023
                         where = (stage.network, stage.channels, stage.side, str(dtype).removeprefix("torch."), chip)
                         used = (each.registers, each.stack_bytes, each.shared_bytes)
-                        print(LINE.format(*where, room + each.kernel, *used), flush=True)
+                        print(LINE.format(*where, f"{room}.{each.kernel.lstrip('_')}", *used), flush=True)
 
 
 if __name__ == "__main__":
