@@ -55,17 +55,17 @@ def _implicit_kernel(stage: Stage, dtype: torch.dtype) -> None:
 
 
 def _anchor_mix(stage: Stage, dtype: torch.dtype) -> None:
-    triton = _room("anchor_mix")
+    triton, parts = _room("anchor_mix"), importlib.import_module(".anchor_mix.parts", __package__)
     x, anchors = _tensor(1, stage.side**3, stage.channels, dtype=dtype), 16
     of_anchors = [_tensor(anchors), _tensor(anchors), _tensor()]
     for width, projection in (
-        (anchors, (None, None)),
+        (anchors, ()),
         (stage.channels, (_tensor(anchors, stage.channels), _tensor(anchors))),
     ):
         branch = _tensor(*x.shape[:-1], width, dtype=dtype)
-        given = (x, branch, _tensor(anchors, stage.channels), *of_anchors, *projection, 1e-5)
-        triton.apply(*given)
-        triton.gradients(x, *given)
+        given = parts.Parts(x, branch, _tensor(anchors, stage.channels), *of_anchors, *projection)
+        triton.apply(given, 1e-5)
+        triton.gradients(x, given, 1e-5)
 
 
 def _integral_transform(stage: Stage, dtype: torch.dtype) -> None:

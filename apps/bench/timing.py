@@ -8,7 +8,6 @@ from itertools import cycle, islice
 from statistics import median
 
 import torch
-from torch import Tensor
 
 WARM = 3  # runs before the first that counts: compilers, caches, memory
 COPIED = {"cuda": 1 << 28, "cpu": 1 << 26}  # bytes, many times what caches hold
@@ -63,8 +62,3 @@ def _peak_bytes(run: Callable[[], object], device: torch.device) -> float | None
     run()
     torch.cuda.synchronize(device)
     return float(torch.cuda.max_memory_allocated(device) - before)
-
-
-def bytes_of(tensors: Sequence[Tensor]) -> int:
-    """What they hold."""
-    return sum(each.numel() * each.element_size() for each in tensors)

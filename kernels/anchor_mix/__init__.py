@@ -51,11 +51,10 @@ def anchor_mix(
         ValueError: Shapes do not fit; the message names them.
     """
     _check(x, branch, anchors, alpha, projection, shares)
-    weight, bias = projection or (None, None)
     with torch.autocast(x.device.type, enabled=False):
         measure = anchor_measure(anchors)
         masses = measure if shares is None else measure * shares.to(measure.dtype)
-    return ops.apply(x, branch, anchors, measure, masses, alpha, weight, bias, epsilon)
+    return ops.apply([x, branch, anchors, measure, masses, alpha, *(projection or ())], epsilon)
 
 
 def _check(

@@ -5,25 +5,17 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from .parts import Parts
+
 CACHE_BYTES = 1 << 20  # of one operand's rows
 
 
-def apply(
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> Tensor:
-    """The mix; `x` `(..., channels)`, `branch` `(..., width)`."""
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    flat, x, branch = y.view(-1, x.shape[-1]), _rows(x), _rows(branch)
+def apply(parts: Parts, epsilon: float) -> Tensor:
+    """The mix."""
+    y = torch.empty(parts.x.shape, dtype=parts.x.dtype, device=parts.x.device)
+    flat, x, branch = y.view(-1, y.shape[-1]), _rows(parts.x), _rows(parts.branch)
     real = _real_type(x)
-    anchors, measure, masses, alpha, weight, bias = _as(real, anchors, measure, masses, alpha, weight, bias)
+    anchors, measure, masses, alpha, weight, bias = _as(real, *parts[2:])
     for rows in _chunks(x, branch):
         c = _coordinates(branch[rows].to(real), weight, bias)
         n, _ = _normalised(c, measure, epsilon)
@@ -32,27 +24,15 @@ def apply(
     return y
 
 
-def gradients(
-    dy: Tensor,
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> list[Tensor]:
-    """Gradients by x, branch, anchors, measure, masses, alpha, weight and bias (the last two empty without them)."""
-    given = (anchors, measure, masses, alpha, weight, bias)
-    dx, dbranch = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (x, branch))
-    flat_dx, flat_dbranch = dx.view(-1, x.shape[-1]), dbranch.view(-1, branch.shape[-1])
-    dy, x, branch = _rows(dy), _rows(x), _rows(branch)
+def gradients(dy: Tensor, parts: Parts, epsilon: float) -> list[Tensor]:
+    """Gradients by all parts that are given."""
+    dx, dbranch = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in parts[:2])
+    flat_dx, flat_dbranch = _rows(dx), _rows(dbranch)
+    dy, x, branch = _rows(dy), _rows(parts.x), _rows(parts.branch)
     real = _real_type(x)
-    anchors, measure, masses, alpha, weight, bias = _as(real, *given)
-    tensors = (anchors, measure, masses, alpha, weight, bias)
-    sums = [torch.zeros_like(t) if t is not None else x.new_zeros(0) for t in tensors]
+    shared = _as(real, *parts[2:])
+    anchors, measure, masses, alpha, weight, bias = shared
+    sums = [x.new_zeros(0) if t is None else torch.zeros_like(t) for t in shared]
     danchors, dmeasure, dmasses, dalpha, dweight, dbias = sums
     for rows in _chunks(x, branch):
         b, g = branch[rows].to(real), dy[rows].to(real)
@@ -75,7 +55,7 @@ def gradients(
             flat_dbranch[rows] = dc @ weight
             dweight.addmm_(dc.T, b)
             dbias += dc.sum(0)
-    return [dx, dbranch, *(grad if t is None else grad.to(t.dtype) for grad, t in zip(sums, given, strict=True))]
+    return [dx, dbranch, *(total.to(t.dtype) for total, t in zip(sums, parts[2:], strict=True) if t is not None)]
 
 
 def _coordinates(branch: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

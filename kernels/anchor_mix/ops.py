@@ -4,85 +4,41 @@ import torch
 from torch import Tensor
 
 from ..backend import implementation
+from .parts import Parts
 
 
 @torch.library.custom_op("fredholm::anchor_mix", mutates_args=())
-def apply(
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> Tensor:
+def apply(parts: list[Tensor], epsilon: float) -> Tensor:
     """The mix."""
-    with torch.autocast(x.device.type, enabled=False):
-        return implementation(__name__, x).apply(x, branch, anchors, measure, masses, alpha, weight, bias, epsilon)
+    with torch.autocast(parts[0].device.type, enabled=False):
+        return implementation(__name__, parts[0]).apply(Parts(*parts), epsilon)
 
 
 @torch.library.custom_op("fredholm::anchor_mix_gradients", mutates_args=())
-def gradients(
-    dy: Tensor,
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> list[Tensor]:
-    """Its gradients by x, branch, anchors, measure, masses, alpha, weight and bias."""
-    with torch.autocast(x.device.type, enabled=False):
-        module = implementation(__name__, x)
-        return module.gradients(dy, x, branch, anchors, measure, masses, alpha, weight, bias, epsilon)
+def gradients(dy: Tensor, parts: list[Tensor], epsilon: float) -> list[Tensor]:
+    """Its gradients by all parts."""
+    with torch.autocast(parts[0].device.type, enabled=False):
+        return implementation(__name__, parts[0]).gradients(dy, Parts(*parts), epsilon)
 
 
 @apply.register_fake
-def _(
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> Tensor:
+def _(parts: list[Tensor], epsilon: float) -> Tensor:
+    x = parts[0]
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
 @gradients.register_fake
-def _(
-    dy: Tensor,
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> list[Tensor]:
-    tensors = (x, branch, anchors, measure, masses, alpha, weight, bias)
-    return [x.new_empty(0) if t is None else t.new_empty(t.shape) for t in tensors]
+def _(dy: Tensor, parts: list[Tensor], epsilon: float) -> list[Tensor]:
+    return [part.new_empty(part.shape) for part in parts]
 
 
 def _save(ctx, inputs, output) -> None:
-    *tensors, ctx.epsilon = inputs
-    ctx.save_for_backward(*tensors)
+    parts, ctx.epsilon = inputs
+    ctx.save_for_backward(*parts)
 
 
 def _backward(ctx, dy: Tensor):
-    tensors = ctx.saved_tensors
-    grads = gradients(dy, *tensors, ctx.epsilon)
-    return *(None if t is None else grad for grad, t in zip(grads, tensors, strict=True)), None
+    return gradients(dy, list(ctx.saved_tensors), ctx.epsilon), None
 
 
 apply.register_autograd(_backward, setup_context=_save)

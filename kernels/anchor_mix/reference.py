@@ -5,6 +5,7 @@ from torch import Tensor
 
 from ..definition import Definition, differentiate, evaluate
 from .measure import anchor_measure
+from .parts import Parts
 
 
 def anchor_mix_reference(
@@ -20,39 +21,17 @@ def anchor_mix_reference(
     """As `anchor_mix`."""
     p = anchor_measure(anchors)
     masses = p if shares is None else p * shares
-    return _with(epsilon)(x, branch, anchors, p, masses, alpha, *(projection or (None, None)))
+    return _with(epsilon)(*Parts(x, branch, anchors, p, masses, alpha, *(projection or ())))
 
 
-def apply(
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> Tensor:
+def apply(parts: Parts, epsilon: float) -> Tensor:
     """The mix, as `cpu.apply`."""
-    return evaluate(_with(epsilon), x, branch, anchors, measure, masses, alpha, weight, bias)
+    return evaluate(_with(epsilon), *parts)
 
 
-def gradients(
-    dy: Tensor,
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> list[Tensor]:
-    """Gradients by all tensors, as `cpu.gradients`."""
-    found = differentiate(_with(epsilon), dy, x, branch, anchors, measure, masses, alpha, weight, bias)
-    return [x.new_empty(0) if each is None else each for each in found]
+def gradients(dy: Tensor, parts: Parts, epsilon: float) -> list[Tensor]:
+    """Gradients by all parts, as `cpu.gradients`."""
+    return [each for each in differentiate(_with(epsilon), dy, *parts) if each is not None]
 
 
 def _with(epsilon: float) -> Definition:

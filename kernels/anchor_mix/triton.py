@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..launch import launch, products
+from .parts import Parts
 
 ROWS = 32  # of one program
 ANCHORS = 16  # at once; these tiles with two warps spill nothing, larger ones do on some chips
@@ -23,49 +24,27 @@ PARTS = 128  # that share the rows in sums over them
 WARPS = 2
 
 
-def apply(
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> Tensor:
+def apply(parts: Parts, epsilon: float) -> Tensor:
     """The mix, as `cpu.apply`."""
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    y = torch.empty(parts.x.shape, dtype=parts.x.dtype, device=parts.x.device)
     if y.numel() == 0:
         return y
-    x, branch, options = _rows(x), _rows(branch), _options(x)
+    x, branch = _rows(parts.x), _rows(parts.branch)
     launch(
         _apply, triton.cdiv(len(x), ROWS) * triton.cdiv(x.shape[1], CHANNELS),
-        x, branch, y, *_float32(anchors, measure, masses, alpha, weight, bias),
-        *x.shape, branch.shape[1], len(anchors), *x.stride(), *branch.stride(), epsilon, **options,
+        x, branch, y, *_shared(parts),
+        *x.shape, branch.shape[1], len(parts.anchors), *x.stride(), *branch.stride(), epsilon, **_options(x),
     )  # fmt: skip
     return y
 
 
-def gradients(
-    dy: Tensor,
-    x: Tensor,
-    branch: Tensor,
-    anchors: Tensor,
-    measure: Tensor,
-    masses: Tensor,
-    alpha: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    epsilon: float,
-) -> list[Tensor]:
-    """Gradients by all tensors, as `cpu.gradients`."""
-    given = (x, branch, anchors, measure, masses, alpha, weight, bias)
-    if x.numel() == 0:
-        return [x.new_zeros(0) if each is None else torch.zeros_like(each) for each in given]
-    dx, dbranch = (torch.empty(each.shape, dtype=each.dtype, device=each.device) for each in (x, branch))
-    dy, x, branch, options = _rows(dy), _rows(x), _rows(branch), _options(x)
-    rows, count = len(x), len(anchors)
+def gradients(dy: Tensor, parts: Parts, epsilon: float) -> list[Tensor]:
+    """Gradients by all parts, as `cpu.gradients`."""
+    if parts.x.numel() == 0:
+        return [torch.zeros_like(part) for part in parts.given()]
+    dx, dbranch = (torch.empty(each.shape, dtype=each.dtype, device=each.device) for each in parts[:2])
+    dy, x, branch, options = _rows(dy), _rows(parts.x), _rows(parts.branch), _options(parts.x)
+    rows, count = len(x), len(parts.anchors)
     blocks = triton.cdiv(rows, ROWS)
     new = {"dtype": torch.float32, "device": x.device}
     shares, dc = torch.empty(rows, count, **new), torch.empty(rows, count, **new)
@@ -73,23 +52,21 @@ def gradients(
     launch(
         _gradients, blocks,
         dy, x, branch, dx, shares, dc, by_anchor, by_alpha,
-        *_float32(anchors, measure, masses, alpha, weight, bias),
+        *_shared(parts),
         *x.shape, branch.shape[1], count, *dy.stride(), *x.stride(), *branch.stride(), epsilon, **options,
     )  # fmt: skip
     dmeasure, dmasses, dbias = (each.sum(0) for each in by_anchor.unbind(1))
     found = [_sum_products(shares, dy, options), dmeasure, dmasses, by_alpha.sum()]
-    if weight is None:
+    if parts.weight is None:
         dbranch.copy_(dc.view(dbranch.shape))
-        found += [x.new_empty(0), x.new_empty(0)]
     else:
         width = branch.shape[1]
         launch(
             _through, blocks * triton.cdiv(width, CHANNELS),
-            dc, weight.float().contiguous(), dbranch, rows, count, width, **options,
+            dc, parts.weight.float().contiguous(), dbranch, rows, count, width, **options,
         )  # fmt: skip
         found += [_sum_products(dc, branch, options), dbias]
-    typed = (each if t is None else each.to(t.dtype) for each, t in zip(found, given[2:], strict=True))
-    return [dx, dbranch, *typed]
+    return [dx, dbranch, *(each.to(part.dtype) for each, part in zip(found, parts.given()[2:], strict=True))]
 
 
 def _sum_products(a: Tensor, b: Tensor, options: dict[str, Any]) -> Tensor:
@@ -402,8 +379,9 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(-1, x.shape[-1])
 
 
-def _float32(*tensors: Tensor | None) -> list[Tensor | None]:
-    return [None if each is None else each.float().contiguous() for each in tensors]
+def _shared(parts: Parts) -> list[Tensor | None]:
+    """What all rows share, as the kernels take it: float32, contiguous."""
+    return [None if each is None else each.float().contiguous() for each in parts[2:]]
 
 
 def _options(x: Tensor) -> dict[str, Any]:

@@ -8,25 +8,16 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
+from .. import traffic
+from ..traffic import Cost
 from .plan import Plan
 from .waves import Wave, is_small, kernel_waves, signal_waves
 
 COMPLEX = 8  # bytes
 REAL = 4
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Bytes moved and floating-point operations done."""
-
-    bytes: float = 0
-    flops: float = 0
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.bytes + other.bytes, self.flops + other.flops)
-
-    def __rmul__(self, times: int) -> "Cost":
-        return Cost(times * self.bytes, times * self.flops)
 
 
 @dataclass(frozen=True)
@@ -52,6 +43,12 @@ class Case:
         """Taps of each axis."""
         return tuple(axis.positions for axis in self.plan.axes)
 
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """x, the kernel and the shortcut, of which only the shapes are there."""
+        shapes = (self.batch, self.channels, *self.signal), (1, self.channels, *self.taps), (self.channels,)
+        x, kernel, shortcut = (torch.empty(shape, device="meta") for shape in shapes)
+        return x, kernel, shortcut
+
     @property
     def frequencies(self) -> tuple[int, ...]:
         """Coefficients of each axis, half of them along the last."""
@@ -59,15 +56,13 @@ class Case:
 
 
 def floor(case: Case) -> Cost:
-    """The convolution's inputs read and its output written, nothing more; the arithmetic is not counted."""
-    rows, channels = case.batch * case.channels, case.channels
-    return Cost(REAL * (2 * rows * math.prod(case.signal) + channels * math.prod(case.taps)))
+    """What no way forward goes below."""
+    return traffic.floor(case.tensors(), case.tensors()[0])
 
 
 def floor_gradients(case: Case) -> Cost:
-    """As `floor`: dy, x and the kernel read, the gradients by x and by the kernel written."""
-    rows, channels = case.batch * case.channels, case.channels
-    return Cost(REAL * (3 * rows * math.prod(case.signal) + 2 * channels * math.prod(case.taps)))
+    """What no way back goes below."""
+    return traffic.floor_gradients(case.tensors(), case.tensors()[0])
 
 
 def fused(case: Case) -> Cost:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from fredholm.kernels import anchor_measure, anchor_mix
 from fredholm.kernels.anchor_mix.reference import anchor_mix_reference
+from helpers.strides import far_apart
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -286,11 +287,11 @@ def test_a_branch_in_half_precision_mixes_into_a_float32_residual(dtype) -> None
 def test_opcheck(projected) -> None:
     x, branch, anchors, alpha, shares, *projection = tensors(projected=projected)
     measure = anchor_measure(anchors)
-    arguments = [x, branch, anchors, measure, measure * shares, alpha, *(projection or (None, None))]
-    leaves = [None if each is None else each.clone().requires_grad_() for each in arguments]
-    torch.library.opcheck(OPS.anchor_mix.default, (*leaves, 1e-5))
-    torch.library.opcheck(OPS.anchor_mix.default, (*arguments, 1e-5))
-    torch.library.opcheck(OPS.anchor_mix_gradients.default, (rand(7, 5), *arguments, 1e-5))
+    parts = [x, branch, anchors, measure, measure * shares, alpha, *projection]
+    leaves = [each.clone().requires_grad_() for each in parts]
+    torch.library.opcheck(OPS.anchor_mix.default, (leaves, 1e-5))
+    torch.library.opcheck(OPS.anchor_mix.default, (parts, 1e-5))
+    torch.library.opcheck(OPS.anchor_mix_gradients.default, (rand(7, 5), parts, 1e-5))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -371,6 +372,11 @@ def test_strides_do_not_matter_to_triton(in_triton, layout) -> None:
     x = layout(rand(2, 6, 4, 8).float())
     some = tensors(x.shape[:-1], x.shape[-1], x.shape[-1], x.shape[-1], dtype=torch.float32)
     assert_matches([x, layout(rand(2, 6, 4, 8).float()), *(torch.stack([each, each], -1)[..., 0] for each in some[2:])])
+
+
+def test_rows_may_lie_further_apart_than_32_bits_count(in_triton) -> None:
+    x, branch, *rest = tensors((3,), dtype=torch.float16)
+    assert_matches([far_apart(x, (2**30, 1)), far_apart(branch, (1, 2**30)), *rest])
 
 
 @projected

@@ -6,6 +6,7 @@ import pytest
 import torch
 from fredholm.kernels import gate
 from fredholm.kernels.gate.reference import gate_reference
+from helpers.strides import far_apart
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -275,9 +276,10 @@ def test_triton_matches_the_formula(in_triton, activation, unit, dtype) -> None:
 
 
 def test_triton_matches_the_formula_at_any_width(in_triton) -> None:
-    for channels in range(2, 18):
+    for channels in (*range(2, 18), 24, 31, 48, 96):
         for activation, unit in (("silu", True), ("sigmoid", False)):
-            shapes = (2, 19 - channels, channels), (2, 19 - channels, channels), (channels,)
+            rows = 1 + 2 * channels % 17
+            shapes = (2, rows, channels), (2, rows, channels), (channels,)
             assert_matches(*(rand(*shape).float() for shape in shapes), activation, unit)
 
 
@@ -286,6 +288,11 @@ def test_strides_do_not_matter_to_triton(in_triton, layout) -> None:
     x, control = layout(rand(2, 6, 4, 8).float()), layout(rand(2, 6, 4, 8).float())
     assert_matches(x, control, rand(2 * x.shape[-1]).float()[::2], "silu", unit=True)
     assert_matches(x, control.contiguous(), None, "sigmoid", unit=False)
+
+
+def test_rows_may_lie_further_apart_than_32_bits_count(in_triton) -> None:
+    x, control = far_apart(rand(3, 4), (2**30, 1)), far_apart(rand(3, 4), (1, 2**30))
+    assert_matches(x, control, rand(4).half(), "silu", unit=True)
 
 
 @pytest.mark.parametrize(("tile", "programs"), [(1, 1), (16, 3), (64, 1000)])
