@@ -1,8 +1,8 @@
 """The gateway under load: how fast it takes a series beside DCMTK's storescp, many series at once, and its memory.
 
 The same program, DCMTK's storescu, sends the same files to both, which write to the same disk, in turn; the gateway
-flushes each to the disk before it says Success, storescp does not. Everything is real but the network, in whose place
-stands a threshold (tests/helpers/serving.py). Usage::
+flushes each to the disk before it says Success, storescp does not. While memory is watched the gateway is the command,
+with a small network of random weights; before that a threshold stands in its place (tests/helpers/serving.py). Usage::
 
     python tests/benchmarks/scanner_load.py --repeats 5 --json scanner.json
 """
@@ -23,7 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import torch
 import yaml
+from fredholm.pipelines.run import Run
 from pydicom import dcmread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -32,9 +34,11 @@ from helpers import serving
 from helpers.gateway import ct, on_disk, uid
 from helpers.pacs import free_port
 from helpers.scanner import call, program, send, until, with_meta
+from helpers.segment import PLAN
 from helpers.serving import environment
 
 RECEIVED, SIDE = 300, 512
+MEMORY_SIDE = 32
 SUCCESS = 0
 
 
@@ -65,7 +69,7 @@ def served(command: Callable[[Path, int], list[str]], folder: Path) -> Iterator[
     port = free_port()
     server = Server(folder, port, command(folder, port))
     echo = [program("echoscu"), "-aet", "CT1", "-aec", "FREDHOLM", "127.0.0.1", str(port)]
-    until(lambda: subprocess.run(echo, capture_output=True).returncode == 0, "it answers", 60)
+    until(lambda: subprocess.run(echo, capture_output=True).returncode == 0, "it answers", 300)
     try:
         yield server
     finally:
@@ -78,21 +82,24 @@ def theirs(folder: Path, port: int) -> list[str]:
     return [program("storescp"), "-aet", "FREDHOLM", "-od", str(folder), str(port)]
 
 
-def ours(quiet_s: float, archive: Server | None = None) -> Callable[[Path, int], list[str]]:
-    """The gateway, sending results to an archive."""
+def ours(quiet_s: float, archive: Server | None = None, run: Path | None = None) -> Callable[[Path, int], list[str]]:
+    """The gateway, sending results to an archive; with a run the command itself, else a threshold labels."""
 
     def command(folder: Path, port: int) -> list[str]:
         store = {"name": "pacs", "ae_title": "FREDHOLM", "host": "127.0.0.1"}
         content = {
             "folder": str(folder / "spool"),
-            "run": "RUN",
+            "run": str(run or "RUN"),
             "listen": {"calling": ["CT1"], "port": port},
             "c_store": [{**store, "port": archive.port}] if archive else [],
             "quiet_s": quiet_s,
             "page_port": 0,
+            "view": True,
+            "device": "cpu",
         }
         (folder / "gateway.yaml").write_text(yaml.safe_dump(content))
-        return [sys.executable, serving.__file__, str(folder / "gateway.yaml")]
+        command = ["-m", "fredholm.apps.cli", "scanner", "serve", "--config"] if run else [serving.__file__]
+        return [sys.executable, *command, str(folder / "gateway.yaml")]
 
     return command
 
@@ -149,13 +156,21 @@ def many_at_once(folder: Path) -> float:
 
 def memory(folder: Path, series: int) -> list[float]:
     """Megabytes that the gateway holds after each series went all the way."""
-    held = []
-    with served(theirs, folder / "archive") as archive, served(ours(0.1, archive), folder / "gateway") as gateway:
+    held, run = [], write_run(folder / "run")
+    with served(theirs, folder / "archive") as archive, served(ours(0.1, archive, run), folder / "gateway") as gateway:
         for one in range(1, series + 1):
-            send_interleaved(gateway.port, [one], 20, 256)
-            until(lambda one=one: len(labelled(archive)) == one, "its segmentation is there", 60)
+            send_interleaved(gateway.port, [one], 20, MEMORY_SIDE)
+            until(lambda one=one: len(labelled(archive)) == one, "its segmentation is there", 600)
             held.append(gateway.memory_mb())
     return held
+
+
+def write_run(folder: Path) -> Path:
+    """A network that was never trained."""
+    torch.manual_seed(1)
+    run = Run.create(folder, PLAN)
+    run.save_weights(PLAN.network.build(len(PLAN.names)).state_dict())
+    return folder
 
 
 def write_series(folder: Path) -> None:
@@ -192,7 +207,10 @@ def main() -> None:
         print(f"ten series from four associations: all right after {many_s:.1f} s", flush=True)
         (folder / "memory").mkdir()
         held = memory(folder / "memory", options.series)
-        print(f"memory after series 1, 10, {len(held)}: ", ", ".join(f"{held[i]:.0f}" for i in (0, 9, -1)), "MB")
+        print(
+            f"memory after series 1, 10, {len(held)}: ", ", ".join(f"{held[i]:.0f}" for i in (0, 9, -1)), "MB", end=", "
+        )
+        print(f"{np.polyfit(range(len(held) - 10), held[10:], 1)[0]:+.2f} MB a series since the tenth")
         if options.json:
             options.json.write_text(json.dumps({"seconds": seconds, "many_s": many_s, "memory_mb": held}, indent=1))
 

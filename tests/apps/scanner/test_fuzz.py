@@ -15,7 +15,7 @@ import pytest
 from fredholm.pipelines.dicom import SeriesError, find_series, read_series
 from fredholm.pipelines.gateway.arrival import Arrival
 from helpers.gateway import ct, encoded, uid
-from helpers.scanner import Gate, call, gate, store
+from helpers.scanner import Gate, call, gate, store, until
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
 NUMBER = int(os.environ.get("FREDHOLM_FUZZ", "300"))
@@ -80,6 +80,9 @@ def test_every_damaged_object_is_answered_and_the_receiver_goes_on(
     assert sum(answers.values()) == NUMBER
     assert SUCCESS in answers
     assert set(answers) <= {SUCCESS, *REFUSED}
+    until(lambda: not here.receiver._server.active_associations, "the association has ended")
+    here.spool.settle()
+    assert len(list((here.spool.root / "series").rglob("*.dcm"))) == answers[SUCCESS] + 1
     assert here.receiver.counts["errors"] == 0
     assert "Traceback" not in "".join(capfd.readouterr())
 

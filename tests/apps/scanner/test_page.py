@@ -2,9 +2,15 @@
 
 import json
 from html.parser import HTMLParser
+from pathlib import Path
 
-from fredholm.apps.scanner.page import MOST_ROWS, as_html, as_json, as_prometheus, rows
+import numpy as np
+import pytest
+from fredholm.apps.scanner.page import MOST_ROWS, StatusPage, as_html, as_json, as_prometheus, rows
+from fredholm.apps.viewer import LabelledScan, write_views
 from fredholm.pipelines.gateway.states import STATES, SeriesState, Snapshot
+from fredholm.pipelines.nifti import read_labels, read_volume
+from helpers.browser import started_chromium, strict_tab
 
 EVIL = "<script>alert('x')</script>"
 
@@ -67,3 +73,27 @@ def test_prometheus_text_has_a_type_for_each_name_and_a_number_for_each_line() -
     assert 'fredholm_gateway_objects_total{outcome="new"} 7' in lines
     assert 'fredholm_gateway_series{state="done"} 1' in lines
     assert 'fredholm_gateway_series{state="held"} 0' in lines
+
+
+LARGEST_PAGE = 6_000_000  # bytes; NiiVue is 2.3 million of them
+
+
+@pytest.mark.slow
+def test_a_torso_with_all_its_organs_is_shown_from_the_status_page_and_from_its_file(
+    medical: Path, tmp_path: Path
+) -> None:
+    names = {int(label): name for label, name in json.loads((medical / "torso/label_names.json").read_text()).items()}
+    labels = np.asarray(read_labels(medical / "torso/labels.nii.gz").array)
+    case = LabelledScan("1.2.3", read_volume(medical / "torso/ct.nii.gz"), labels, names)
+    view, sheet = write_views(tmp_path, "view", case)
+    assert view.stat().st_size < LARGEST_PAGE
+    page = StatusPage(0, lambda: found(one(pages=(view, sheet))), dict)
+    page.start()
+    with started_chromium() as browser, strict_tab(browser) as tab:
+        for address in (f"http://127.0.0.1:{page.port}/", view.as_uri()):
+            tab.goto(address)
+            if address.startswith("http"):
+                tab.get_by_role("link", name="view").click()
+            tab.wait_for_selector("body[data-state=ready]", timeout=120_000)
+            assert tab.locator("td button").all_inner_texts() == [names[label] for label in np.unique(labels)[1:]]
+    page.stop()
