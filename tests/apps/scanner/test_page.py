@@ -91,7 +91,7 @@ def test_a_torso_with_all_its_organs_is_shown_from_the_status_page_and_from_its_
     page.start()
     with started_chromium() as browser, strict_tab(browser) as tab:
         for address in (f"http://127.0.0.1:{page.port}/", view.as_uri()):
-            tab.goto(address)
+            tab.goto(address, timeout=120_000)
             if address.startswith("http"):
                 tab.get_by_role("link", name="view").click()
             tab.wait_for_selector("body[data-state=ready]", timeout=120_000)
