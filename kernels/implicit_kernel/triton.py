@@ -26,6 +26,7 @@ CHANNELS = 16  # at once; a program goes through all
 LEAST_WIDTH = 16  # that tensor cores take
 # Positions and warps of one program, such that backward spills nothing; eight of AMD's wide warps would.
 TILE = {"cuda": (64, 8), "hip": (32, 4), "none": (64, 1)}
+WIDE = 16, 4  # the same for more than 32 neurons, whose weights take the registers
 
 
 def synthesise(
@@ -128,9 +129,10 @@ class _Siren:
 
     def options(self, dtype: torch.dtype) -> dict[str, Any]:
         """What the kernels are specialised by; `dtype` is the type of the result."""
-        positions, warps = TILE[vendor()]
+        width = self.first.shape[0]
+        positions, warps = TILE[vendor()] if width <= 32 else WIDE
         return {
-            "WIDTH": self.first.shape[0],
+            "WIDTH": width,
             "POSITIONS": positions,
             "CHANNELS": CHANNELS,
             "PRECISION": products(dtype),

@@ -34,15 +34,15 @@ def _empty_is_nan():
 
 
 class Siren:
-    """Random arguments of `implicit_kernel`: `hidden` layers of 6 between the first and the last, 4 channels."""
+    """Random arguments of `implicit_kernel`: `hidden` layers of `width` between the first and the last, 4 channels."""
 
-    def __init__(self, taps, *, hidden=2, batch=0, window=True, dtype=torch.float64) -> None:
+    def __init__(self, taps, *, hidden=2, width=6, batch=0, window=True, dtype=torch.float64) -> None:
         self.taps, self.layers = taps, hidden + 2
-        sizes = [len(taps), *[6] * (hidden + 1), 4]
+        sizes = [len(taps), *[width] * (hidden + 1), 4]
         shapes = [(after, before) for before, after in itertools.pairwise(sizes)]
         parts = [torch.randn(shape) / math.sqrt(shape[1]) for shape in shapes]
         parts += [torch.randn(shape[0]) for shape in shapes]
-        self.film = [1 + 0.3 * torch.randn(batch, hidden, 2, 6)] if batch else []
+        self.film = [1 + 0.3 * torch.randn(batch, hidden, 2, width)] if batch else []
         self.sigma = [0.5 + torch.rand(len(taps), 4)] if window else []
         self.parts = [each.to(dtype) for each in (*parts, *self.film, *self.sigma)]
         self.axes = [torch.linspace(-1, 1, n, dtype=torch.float64).to(dtype) for n in taps]
@@ -266,6 +266,10 @@ def test_triton_matches_the_formula_at_any_length(in_triton) -> None:
         assert_matches(Siren((n, 18 - n), hidden=1, dtype=torch.float32))
     for n in (24, 31, 48, 96):
         assert_matches(Siren((n,), hidden=1, dtype=torch.float32))
+
+
+def test_triton_takes_wide_networks_fewer_positions_at_a_time(in_triton) -> None:
+    assert_matches(Siren((5, 7), width=40, batch=2, dtype=torch.float32))
 
 
 def test_triton_takes_many_frequencies_at_full_precision(in_triton) -> None:
