@@ -22,13 +22,14 @@ class Generate:
     """Simulate a data set in The Well's format, a file for each set of parameters.
 
     gray_scott is reaction and diffusion in its six regimes, in a periodic box of two or three axes; shear_flow is two
-    layers of an incompressible fluid in a periodic square that slide past one another and roll up, with a tracer. The
-    same options give the same numbers. Files that are there already are kept, so a stopped command goes on.
+    layers of an incompressible fluid in a periodic square that slide past one another and roll up, with a tracer;
+    acoustics is sound in a square of two materials, between walls along x and open ends along y. The same options give
+    the same numbers. Files that are there already are kept, so a stopped command goes on.
 
     Example: fredholm pde generate gray_scott -o DATA --dim 2 --grid 64 --trajectories 10
     """
 
-    name: tyro.conf.Positional[Literal["gray_scott", "shear_flow"]]
+    name: tyro.conf.Positional[Literal["acoustics", "gray_scott", "shear_flow"]]
     """What to simulate."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
@@ -38,13 +39,13 @@ class Generate:
     """Axes of the box."""
 
     grid: int = 64
-    """Samples along each axis; 1/64 apart in gray_scott, over a side of 1 in shear_flow."""
+    """Samples along each axis; 1/64 apart in gray_scott, over a side of 1 in the others."""
 
     trajectories: int = 10
     """Trajectories of each file, dealt out 8 to 1 to 1 to train, valid and test, at least one each."""
 
     frames: int = 101
-    """Frames of a trajectory, 10 units of time apart in gray_scott, 0.1 in shear_flow."""
+    """Frames of a trajectory, 10 units of time apart in gray_scott, 0.1 in shear_flow, 0.02 in acoustics."""
 
     seed: int = 0
     """Of the starts."""
@@ -65,7 +66,7 @@ class Generate:
 
     def _file(self, path: Path, simulation: Simulator, seed: tuple[int, ...], count: int, progress: Bar) -> None:
         with extra("pde"):
-            from ...pipelines.well.write import Description, create, notes_of, store
+            from ...pipelines.well.write import Description, create, notes_of, store, store_constants
         description = Description(
             name=simulation.name,
             axes=simulation.axes,
@@ -73,6 +74,7 @@ class Generate:
             fields=simulation.fields,
             edges=simulation.edges,
             scalars=simulation.scalars,
+            constants=simulation.constants,
             notes={
                 "made_by": "fredholm pde generate",
                 "recipe": f"{simulation} {self.frames} frames, seed {seed}, {count}",
@@ -85,7 +87,8 @@ class Generate:
             return
         with replacing(path) as beside, create(beside, description, count) as file:
             for number in range(count):
-                frames = simulation.frames(simulation.start((*seed, number)), self.frames)
-                for index, frame in enumerate(frames):
+                start = simulation.start((*seed, number))
+                store_constants(file, description, number, simulation.medium(start).numpy())
+                for index, frame in enumerate(simulation.frames(start, self.frames)):
                     store(file, description, (number, index), frame.numpy())
                     progress.tick(f"{path.parent.name} {path.stem}")

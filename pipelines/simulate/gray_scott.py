@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from .etd import etd2
-from .simulator import Edge, generator_of
+from .simulator import Edge, Simulator, generator_of
 
 DIFFUSION = (2e-5, 1e-5)
 SPACING = 1 / 64
@@ -35,7 +35,7 @@ REGIMES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrayScott:
+class GrayScott(Simulator):
     """A simulation, apart from its start.
 
     Args:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from . import gray_scott, shear_flow
+from . import acoustics, gray_scott, shear_flow
 from .simulator import Simulator
 
 
@@ -13,9 +13,13 @@ def _gray_scott(dim: int, grid: int) -> Mapping[str, Simulator]:
     }
 
 
+def _acoustics(dim: int, grid: int) -> Mapping[str, Simulator]:
+    _expect_plane("acoustics", dim)
+    return {"acoustics": acoustics.Acoustics(grid=grid)}
+
+
 def _shear_flow(dim: int, grid: int) -> Mapping[str, Simulator]:
-    if dim != 2:
-        raise ValueError(f"shear_flow is simulated in the plane: expected --dim 2, got {dim}")
+    _expect_plane("shear_flow", dim)
     return {
         f"shear_flow_Reynolds_{reynolds}_Schmidt_{schmidt}": shear_flow.ShearFlow(
             reynolds=reynolds, schmidt=schmidt, grid=grid
@@ -24,7 +28,13 @@ def _shear_flow(dim: int, grid: int) -> Mapping[str, Simulator]:
     }
 
 
+def _expect_plane(name: str, dim: int) -> None:
+    if dim != 2:
+        raise ValueError(f"{name} is simulated in the plane: expected --dim 2, got {dim}")
+
+
 SETS: Mapping[str, Callable[[int, int], Mapping[str, Simulator]]] = {
+    "acoustics": _acoustics,
     "gray_scott": _gray_scott,
     "shear_flow": _shear_flow,
 }

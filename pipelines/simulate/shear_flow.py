@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from .etd import etd2
-from .simulator import Edge, generator_of
+from .simulator import Edge, Simulator, generator_of
 
 COURANT = 0.2  # samples that the layers, of speed 1, go in a step
 INTERVAL = 0.1
@@ -30,7 +30,7 @@ REGIMES = [(reynolds, schmidt) for reynolds in (250, 500, 1000) for schmidt in (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShearFlow:
+class ShearFlow(Simulator):
     """A simulation, apart from its start.
 
     Args:

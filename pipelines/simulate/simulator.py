@@ -20,6 +20,7 @@ class Simulator(Protocol):
         fields: Name of each field and its order: 0 a scalar, 1 a vector.
         edges: What lies at both ends of each axis.
         scalars: Its parameters.
+        constants: Names of the fields, of order 0, that differ from start to start but do not change.
     """
 
     @property
@@ -40,6 +41,10 @@ class Simulator(Protocol):
     @property
     def scalars(self) -> Mapping[str, float]: ...  # noqa: D102
 
+    @property
+    def constants(self) -> Sequence[str]:  # noqa: D102
+        return ()
+
     def start(self, seed: tuple[int, ...]) -> Tensor:
         """A state to start from, the same for the same seed."""
         ...
@@ -47,6 +52,10 @@ class Simulator(Protocol):
     def frames(self, start: Tensor, count: int) -> Iterator[Tensor]:
         """`count` frames `(channels, *grid)`, float64, a vector's components one after the other."""
         ...
+
+    def medium(self, start: Tensor) -> Tensor:
+        """The constant fields of a start, `(constants, *grid)`."""
+        return start[:0]
 
 
 def generator_of(seed: tuple[int, ...]) -> torch.Generator:

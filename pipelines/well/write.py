@@ -24,6 +24,7 @@ class Description:
         fields: Name of each changing field and its order: 0 a scalar, 1 a vector, 2 a tensor.
         edges: What lies at both ends of each axis.
         scalars: Parameters of the simulation, the same for all trajectories of the file.
+        constants: Names of the scalar fields that differ from trajectory to trajectory but do not change with time.
         notes: Attributes that say where the numbers came from.
     """
 
@@ -33,6 +34,7 @@ class Description:
     fields: Mapping[str, int]
     edges: Sequence[Edge]
     scalars: Mapping[str, float] = field(default_factory=dict)
+    constants: Sequence[str] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -44,7 +46,8 @@ class Description:
 def create(path: Path, description: Description, trajectories: int) -> Stored:
     """A file with everything but the fields' numbers, open for writing.
 
-    Field `name` of order r is at `file["tr_fields/name"]`, `(trajectories, frames, *grid, *components)`, float32.
+    Field `name` of order r is at `file["tr_fields/name"]`, `(trajectories, frames, *grid, *components)`, float32; a
+    constant one at `file["t0_fields/name"]`, `(trajectories, *grid)`.
     """
     file: Stored = h5py.File(path, "w")
     file.attrs.update(
@@ -63,14 +66,16 @@ def create(path: Path, description: Description, trajectories: int) -> Stored:
     _boundaries(file.create_group("boundary_conditions"), description)
     for order in range(3):
         chosen = [name for name, its in description.fields.items() if its == order]
+        constants = [] if order else list(description.constants)
         group = file.create_group(f"t{order}_fields")
-        _name(group, "field_names", chosen)
+        _name(group, "field_names", [*chosen, *constants])
+        frame = (*description.grid, *[len(description.axes)] * order)
         for name in chosen:
-            frame = (*description.grid, *[len(description.axes)] * order)
             whole = (trajectories, len(description.times), *frame)
-            stored = group.create_dataset(name, whole, np.float32, chunks=(1, 1, *frame))
-            _flag(stored, samples=True, time=True)
-            stored.attrs["dim_varying"] = np.ones(len(description.axes), bool)
+            _field(group.create_dataset(name, whole, np.float32, chunks=(1, 1, *frame)), len(description.axes))
+        for name in constants:
+            stored = group.create_dataset(name, (trajectories, *frame), np.float32)
+            _field(stored, len(description.axes), time=False)
     return file
 
 
@@ -82,6 +87,12 @@ def store(file: Stored, description: Description, place: tuple[int, int], frame:
         start += axes**order
         shape = (*description.grid, *[axes] * order)
         file[f"t{order}_fields/{name}"][place] = np.moveaxis(components, 0, -1).reshape(shape)
+
+
+def store_constants(file: Stored, description: Description, trajectory: int, medium: np.ndarray) -> None:
+    """Put the constant fields `(constants, *grid)` of a trajectory at its place."""
+    for name, values in zip(description.constants, medium, strict=True):
+        file[f"t0_fields/{name}"][trajectory] = values
 
 
 def _dimensions(group: Stored, description: Description) -> None:
@@ -107,6 +118,11 @@ def _boundaries(group: Stored, description: Description) -> None:
         mask = np.zeros(len(places), bool)
         mask[[0, -1]] = True
         one.create_dataset("mask", data=mask)
+
+
+def _field(stored: Stored, axes: int, *, time: bool = True) -> None:
+    _flag(stored, samples=True, time=time)
+    stored.attrs["dim_varying"] = np.ones(axes, bool)
 
 
 def _flag(item: Stored, *, samples: bool = False, time: bool = False) -> None:

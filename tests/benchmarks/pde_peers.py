@@ -57,10 +57,11 @@ def main() -> None:
 
 
 def train(run: Path, data: Path, *options: str) -> str:
-    """Train in a process of its own, if it was not done before; the peak memory in GB."""
+    """Train in a process of its own, or go on where that was stopped; peak memory in GB, unless it was done before."""
     if (run / "weights.safetensors").exists():
         return "-"
     command = [sys.executable, __file__, TRAIN, str(data), "-o", str(run), "--validate-every", "0", *options]
+    command += ["--resume"] if (run / "state").exists() else []
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, env=one_thread, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
