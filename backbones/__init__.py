@@ -1,6 +1,6 @@
 """Layers and networks: what has parameters."""
 
-from .attention import GlobalAttention
+from .attention import GlobalAttention, SlidingWindow
 from .convnext_unet import ConvNextUNet
 from .field_surrogate import FieldSurrogate, SurrogateBody
 from .fourier import FourierOperator
@@ -69,6 +69,7 @@ __all__ = [
     "ResidualBlock",
     "ShortConvolution",
     "Siren",
+    "SlidingWindow",
     "SoftmaxKernel",
     "StepCoordinates",
     "SurrogateBody",

@@ -57,6 +57,9 @@ class BenchRecall(TrainingOptions):
     interpolation: bool = False
     """Universal interpolation in the place of the mixers' plain residuals."""
 
+    window: int = 0
+    """Samples along each axis that attention sees about a position, an odd number; 0 for all positions."""
+
     dim: int = 32
     """Channels; the paper has 256."""
 
@@ -99,6 +102,7 @@ class BenchRecall(TrainingOptions):
     def _name(self) -> str:
         parts = [f"{self.dims}d", self.task, self.mixer]
         parts += ["random"] * (self.task == "copy" and self.place == "random")
+        parts += [f"window{self.window}"] * (self.window > 0)
         parts += ["interpolated"] * self.interpolation
         return "_".join([*parts, *([self.size] * (self.size != "small"))])
 
@@ -111,7 +115,10 @@ class BenchRecall(TrainingOptions):
             place=self.place,
             mixer=self.mixer,
             network=RecallBody(
-                dim=self.dim, depth=self.depth, interpolation=Interpolation() if self.interpolation else None
+                dim=self.dim,
+                depth=self.depth,
+                window=self.window,
+                interpolation=Interpolation() if self.interpolation else None,
             ),
             recipe=TrainingRecipe(**self.for_recipe(), weight_decay=1e-3),
             glyphs="" if self.glyphs is None else str(self.glyphs),

@@ -18,6 +18,7 @@ from ...backbones import (
     MixerStack,
     MLPKernel,
     ResidualBlock,
+    SlidingWindow,
     UniformSamples,
     without_window,
 )
@@ -38,17 +39,20 @@ class RecallBody:
         dim: Channels of the blocks.
         depth: Number of blocks.
         heads: Heads of attention and of ITNet.
+        window: Samples along each axis that attention sees about a position, odd; 0 for all positions.
         interpolation: Universal interpolation in the place of the mixers' plain residuals; None for none.
     """
 
     dim: int = 32
     depth: int = 4
     heads: int = 4
+    window: int = 0
     interpolation: Interpolation | None = None
 
     def __post_init__(self) -> None:
         for name in ("dim", "depth", "heads"):
             expect_whole(name, getattr(self, name), 1)
+        expect_whole("window", self.window, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +113,9 @@ def _hyena(canvas: Canvas, body: RecallBody) -> nn.Module:
 
 
 def _attention(canvas: Canvas, body: RecallBody) -> nn.Module:
-    return GlobalAttention(body.dim, body.heads, positions=AxialRotary(body.dim // body.heads, len(canvas.grid)))
+    rotary = AxialRotary(body.dim // body.heads, len(canvas.grid))
+    sees = SlidingWindow(body.window) if body.window else None
+    return GlobalAttention(body.dim, body.heads, positions=rotary, sees=sees)
 
 
 def _itnet(canvas: Canvas, body: RecallBody) -> nn.Module:

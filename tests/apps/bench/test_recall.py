@@ -16,11 +16,19 @@ def _few_steps(monkeypatch) -> None:
 
 
 def test_runs_are_told_beside_the_mean_guess(tmp_path, capsys) -> None:
-    for options in (("--mixer", "hyena"), ("--mixer", "attention", "--interpolation"), ("--task", "colour")):
+    for options in (
+        ("--mixer", "hyena"),
+        ("--mixer", "attention", "--window", "9", "--interpolation"),
+        ("--task", "colour"),
+    ):
         assert fredholm("bench", "recall", "--dims", "1", *options, *SMALL, "-o", tmp_path / "recall") == 0
     shown = capsys.readouterr().out
     rows = list(csv.DictReader((tmp_path / "recall/recall.csv").read_text().splitlines()))
-    assert [row["run"] for row in rows] == ["1d_copy_hyena", "1d_copy_attention_interpolated", "1d_colour_hyena"]
+    assert [row["run"] for row in rows] == [
+        "1d_copy_hyena",
+        "1d_copy_attention_window9_interpolated",
+        "1d_colour_hyena",
+    ]
     for row in rows:
         assert row["run"] in shown
         assert row["steps"] == "3"
