@@ -11,8 +11,9 @@ SMALL = ("--dim", "8", "--depth", "1", "--batch", "2", "--epochs", "1", "--devic
 
 
 @pytest.fixture(autouse=True)
-def _few_steps(monkeypatch) -> None:
+def _few_steps_and_examples(monkeypatch) -> None:
     monkeypatch.setattr("fredholm.apps.training.EPOCH", 3)
+    monkeypatch.setattr("fredholm.pipelines.recall.task.SCORED", 16)
 
 
 def test_runs_are_told_beside_the_mean_guess(tmp_path, capsys) -> None:
