@@ -33,6 +33,7 @@ from .universal_interpolation import (
     UniversalInterpolation,
     linear_depth,
     logarithmic_depth,
+    residuals,
     without_branch,
 )
 
@@ -83,6 +84,7 @@ __all__ = [
     "from_monai",
     "linear_depth",
     "logarithmic_depth",
+    "residuals",
     "round_weights",
     "without_branch",
     "without_window",

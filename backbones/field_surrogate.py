@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -29,7 +28,7 @@ from .implicit_kernel import ImplicitKernel, StepCoordinates
 from .integral_transform import IntegralTransform, UniformSamples
 from .kappa import MLPKernel
 from .residual import ResidualBlock
-from .universal_interpolation import Interpolation
+from .universal_interpolation import Interpolation, residuals
 
 LETTERS = {"A": "global attention", "H": "HyenaND", "I": "ITNet"}
 SAMPLES = 512  # tokens that stand for all in ITNet's integral, where there are more
@@ -115,11 +114,10 @@ class FieldSurrogate(nn.Module):
             return HyenaND(dim, self.boundary, kernel)
 
         self.letters = "".join(body.pattern[index % len(body.pattern)] for index in range(body.depth))
-        depth = len(self.letters)
-        residuals = body.interpolation.residuals(dim, depth) if body.interpolation else [torch.add] * depth
+        sums = residuals(body.interpolation, [dim] * body.depth)
         self.blocks = nn.ModuleList(
             ResidualBlock(dim, mixer(letter), mlp_ratio=2.0, residual=residual)
-            for letter, residual in zip(self.letters, residuals, strict=True)
+            for letter, residual in zip(self.letters, sums, strict=True)
         )
         self.norm = nn.LayerNorm(dim)
         self.spread = nn.Linear(dim, cells * body.width)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from .conv_block import DecoderBlock, EncoderBlock, Head
 from .stages import Hyena, Integral, StageSetting, WindowAttention, features
+from .universal_interpolation import Interpolation, residuals
 
 LETTERS: Mapping[str, type] = {"A": WindowAttention, "H": Hyena, "I": Integral}
 
@@ -38,6 +39,8 @@ class Encoder:
         drop_path: Chance in training of skipping a branch of the last block; earlier blocks have less, linearly.
         merging: Patch merging; MONAI's `PatchMergingV2` for its "mergingv2".
         convolve_first: Whether each stage starts with a residual convolution block (SwinUNETR v2).
+        interpolation: Universal interpolation in the place of the mixers' plain residuals, its layers counted through
+            all stages; None for none.
     """
 
     attention: WindowAttention = field(default_factory=WindowAttention)
@@ -50,6 +53,7 @@ class Encoder:
     drop_path: float = 0.0
     merging: type[PatchMergingV2] = PatchMerging
     convolve_first: bool = False
+    interpolation: Interpolation | None = None
 
 
 class MixerUNETR(nn.Module):
@@ -158,9 +162,13 @@ class MixerUNETR(nn.Module):
 def _stages(letters: str, dim: int, axes: int, encoder: Encoder) -> list[nn.Module]:
     drops = torch.linspace(0, encoder.drop_path, sum(encoder.depths)).tolist()
     options = {"A": encoder.attention, "H": encoder.hyena, "I": encoder.integral}
+    sums = residuals(
+        encoder.interpolation, [dim * 2**index for index, depth in enumerate(encoder.depths) for _ in range(depth)]
+    )
     stages = []
     for index, (letter, depth) in enumerate(zip(letters, encoder.depths, strict=True)):
         own, drops = drops[:depth], drops[depth:]
+        own_sums, sums = sums[:depth], sums[depth:]
         setting = StageSetting(
             dim=dim * 2**index,
             axes=axes,
@@ -168,6 +176,7 @@ def _stages(letters: str, dim: int, axes: int, encoder: Encoder) -> list[nn.Modu
             depth=depth,
             mlp_ratio=encoder.mlp_ratio,
             drop_path=tuple(own),
+            residuals=own_sums,
             merging=encoder.merging,
             carry=encoder.hyena.registers > 0 and "H" in letters[: index + 1] and "H" in letters[index + 1 :],
         )

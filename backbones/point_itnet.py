@@ -22,6 +22,7 @@ from ..kernels import Selection, farthest_points, nearest_points, take
 from .integral_transform import IntegralTransform
 from .kappa import MLPKernel
 from .residual import ResidualBlock
+from .universal_interpolation import Interpolation, residuals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,8 @@ class PointBody:
         frequencies: Of the kernel's Fourier features.
         sigma: Their standard deviation, in turns per radius of the cloud.
         dropout: In the head.
+        interpolation: Universal interpolation in the place of the integrals' plain residuals, its layers counted
+            through all stages; None for none.
     """
 
     dims: tuple[int, ...] = (32, 64, 128)
@@ -49,6 +52,7 @@ class PointBody:
     frequencies: int = 16
     sigma: float = 2.0
     dropout: float = 0.4
+    interpolation: Interpolation | None = None
 
     def __post_init__(self) -> None:
         for name in ("shrink", "neighbours", "depth", "heads", "width", "frequencies"):
@@ -82,12 +86,14 @@ class PointITNet(nn.Module):
         body = body or PointBody()
         self.shrink, self.neighbours = body.shrink, body.neighbours
         kernel = partial(MLPKernel, width=body.width, frequencies=body.frequencies, sigma=body.sigma)
+        sums = iter(residuals(body.interpolation, [dim for dim in body.dims for _ in range(body.depth)]))
 
-        def stage(dim: int) -> "Stage":
-            return Stage(
-                ResidualBlock(dim, IntegralTransform(dim, 3, kernel=kernel, heads=body.heads), mlp_ratio=2.0)
-                for _ in range(body.depth)
-            )
+        def block(dim: int) -> ResidualBlock:
+            mixer = IntegralTransform(dim, 3, kernel=kernel, heads=body.heads)
+            return ResidualBlock(dim, mixer, mlp_ratio=2.0, residual=next(sums))
+
+        def stage(dim: int) -> Stage:
+            return Stage(block(dim) for _ in range(body.depth))
 
         self.embed = nn.Linear(3 + features, body.dims[0])
         self.stages = nn.ModuleList(stage(dim) for dim in body.dims[:-1])

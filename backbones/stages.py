@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,7 @@ from .integral_transform import IntegralTransform, UniformSamples
 from .kappa import MLPKernel
 from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
+from .universal_interpolation import Residual
 
 State = tuple[Tensor, Tensor | None]
 
@@ -111,6 +113,7 @@ class StageSetting:
         depth: Number of blocks.
         mlp_ratio: Width of the perceptrons' hidden layers, as a multiple of `dim`.
         drop_path: Chance of skipping a branch in training, one for each block.
+        residuals: From x and the mixer's branch to what goes on, one for each block.
         merging: How 2 voxels along each axis become one.
         carry: Whether registers go on to a later stage.
     """
@@ -121,12 +124,31 @@ class StageSetting:
     depth: int
     mlp_ratio: float
     drop_path: tuple[float, ...]
+    residuals: Sequence[Residual]
     merging: type[PatchMergingV2] = PatchMerging
     carry: bool = False
 
     def merge(self) -> PatchMergingV2:
         """The patch merging at the stage's end."""
         return self.merging(dim=self.dim, norm_layer=nn.LayerNorm, spatial_dims=self.axes)
+
+    def block(self, mixer: nn.Module, index: int) -> ResidualBlock:
+        """The residual block round a mixer."""
+        drop, residual = self.drop_path[index], self.residuals[index]
+        return ResidualBlock(self.dim, mixer, mlp_ratio=self.mlp_ratio, drop_path=drop, residual=residual)
+
+
+class AttentionBlock(SwinTransformerBlock):
+    """MONAI's block, with the first of its two residuals as a part, as in `ResidualBlock`."""
+
+    def __init__(self, *, residual: Residual, **options: Any) -> None:
+        super().__init__(**options)
+        self.residual = residual
+
+    def forward(self, x: Tensor, mask_matrix: Tensor | None) -> Tensor:
+        """From `(batch, *grid, dim)` to the same."""
+        x = self.residual(x, self.drop_path(self.forward_part1(x, mask_matrix)))
+        return x + self.forward_part2(x)
 
 
 class AttentionStage(nn.Module):
@@ -137,7 +159,7 @@ class AttentionStage(nn.Module):
         self.window = _each(options.window, setting.axes)
         heads = options.heads
         self.blocks = nn.ModuleList(
-            SwinTransformerBlock(
+            AttentionBlock(
                 dim=setting.dim,
                 num_heads=heads[setting.index] if isinstance(heads, tuple) else heads * 2**setting.index,
                 window_size=self.window,
@@ -146,8 +168,9 @@ class AttentionStage(nn.Module):
                 qkv_bias=options.qkv_bias,
                 drop_path=drop,
                 use_flash_attention=True,  # without gradients alone, as MONAI has it
+                residual=residual,
             )
-            for block, drop in enumerate(setting.drop_path)
+            for block, (drop, residual) in enumerate(zip(setting.drop_path, setting.residuals, strict=True))
         )
         self.merge = setting.merge()
         self.carry = nn.Linear(setting.dim, 2 * setting.dim) if setting.carry else None
@@ -169,13 +192,8 @@ class HyenaStage(nn.Module):
         count = options.registers
         self.registers = Registers(count, setting.dim) if count else None
         self.blocks = nn.ModuleList(
-            ResidualBlock(
-                setting.dim,
-                options.mixer(setting.dim, boundary, RegisterPool(count) if count else None),
-                mlp_ratio=setting.mlp_ratio,
-                drop_path=drop,
-            )
-            for drop in setting.drop_path
+            setting.block(options.mixer(setting.dim, boundary, RegisterPool(count) if count else None), index)
+            for index in range(setting.depth)
         )
         self.merge = setting.merge()
         self.carry = nn.Linear(setting.dim, 2 * setting.dim) if setting.carry else None
@@ -199,15 +217,7 @@ class IntegralStage(nn.Module):
         super().__init__()
         heads = options.heads * 2**setting.index
         self.blocks = nn.Sequential(
-            *(
-                ResidualBlock(
-                    setting.dim,
-                    options.mixer(setting.dim, setting.axes, heads),
-                    mlp_ratio=setting.mlp_ratio,
-                    drop_path=drop,
-                )
-                for drop in setting.drop_path
-            )
+            *(setting.block(options.mixer(setting.dim, setting.axes, heads), index) for index in range(setting.depth))
         )
         self.merge = setting.merge()
         self.carry = nn.Linear(setting.dim, 2 * setting.dim) if setting.carry else None

@@ -12,8 +12,9 @@ Source: "Universal interpolation for deep residual self-attention networks", its
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ OUTSIDE = 0.3  # share of an anchor that came from outside, beside 1 of a learne
 
 
 def linear_depth(layer: int, layers: int) -> float:
-    """L / L, from 1 / L to 1."""
+    """The layer's number as a share of all, l / L, from 1 / L to 1."""
     return layer / layers
 
 
@@ -42,8 +43,23 @@ def without_branch(x: Tensor, branch: Tensor) -> Tensor:
     return x
 
 
+class Points(Protocol):
+    """Where a layer finds its anchors."""
+
+    dim: int
+
+    @property
+    def shares(self) -> Tensor:
+        """What each weighs beside the others, `(anchors,)`."""
+        ...
+
+    def __call__(self) -> Tensor:
+        """The anchors, `(anchors, dim)`."""
+        ...
+
+
 class Anchors(nn.Module):
-    """Points that all layers of one width share.
+    """Points that all layers share.
 
     Args:
         dim: Channels.
@@ -60,6 +76,7 @@ class Anchors(nn.Module):
 
     def __init__(self, dim: int, count: int = 16, outside: Tensor | None = None) -> None:
         super().__init__()
+        self.dim = dim
         outside = torch.empty(0, dim) if outside is None else outside
         if outside.ndim != 2 or outside.shape[1] != dim:
             raise ValueError(f"anchors from outside must be (anchors, {dim}), got {tuple(outside.shape)}")
@@ -72,19 +89,59 @@ class Anchors(nn.Module):
         return torch.cat([self.learned, self.outside.to(self.learned.dtype)])
 
 
+class Lifted(nn.Module):
+    """The same anchors in a layer of other channels, by a linear map that starts as an isometry where these are more.
+
+    Args:
+        points: The anchors.
+        dim: Channels of the layer.
+    """
+
+    def __init__(self, points: Points, dim: int) -> None:
+        super().__init__()
+        self.points, self.dim = points, dim
+        self.lift = nn.Linear(points.dim, dim, bias=False)
+        nn.init.orthogonal_(self.lift.weight)
+
+    @property
+    def shares(self) -> Tensor:
+        """What each weighs beside the others."""
+        return self.points.shares
+
+    def forward(self) -> Tensor:
+        """The anchors, `(anchors, dim)`."""
+        return self.lift(self.points())
+
+
+class Lent:
+    """Anchors that another layer owns; with that one they learn, move and are stored, once for all layers."""
+
+    def __init__(self, points: Points) -> None:
+        self.points, self.dim = points, points.dim
+
+    @property
+    def shares(self) -> Tensor:
+        """What each weighs beside the others."""
+        return self.points.shares
+
+    def __call__(self) -> Tensor:
+        """The anchors."""
+        return self.points()
+
+
 class UniversalInterpolation(nn.Module):
     """The residual of one layer, to be given to a block in place of the sum.
 
     Args:
-        anchors: Those of the network; the same object for all its layers.
+        anchors: Those of the network; the first layer owns them, the others have them `Lent`.
         place: d(l), see `linear_depth`.
         base: What is moved towards the anchors, from x and the branch.
     """
 
-    def __init__(self, anchors: Anchors, place: float, *, base: Residual = torch.add) -> None:
+    def __init__(self, anchors: Points, place: float, *, base: Residual = torch.add) -> None:
         super().__init__()
         self.anchors, self.place, self.base = anchors, place, base
-        self.project = nn.Linear(anchors.learned.shape[1], len(anchors.shares))
+        self.project = nn.Linear(anchors.dim, len(anchors.shares))
         nn.init.kaiming_normal_(self.project.weight, nonlinearity="linear")
         nn.init.zeros_(self.project.bias)
         self.beta, self.gamma = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.tensor(-1.0))
@@ -109,6 +166,8 @@ class Interpolation:
         anchors: Learned anchors.
         from_layer: The first layer that does, counted from 1; those before keep the plain residual.
         depth: Alpha's schedule: "linear" or "logarithmic".
+        outside: Anchors from elsewhere; they are 0 until `Anchors.outside` of the first layer that interpolates is
+            filled, and are stored with the weights.
 
     Raises:
         ValueError: The schedule is not known, or a number does not fit.
@@ -117,17 +176,39 @@ class Interpolation:
     anchors: int = 16
     from_layer: int = 1
     depth: str = "linear"
+    outside: int = 0
 
     def __post_init__(self) -> None:
         if self.depth not in DEPTHS:
             raise ValueError(f"depth is {' or '.join(DEPTHS)}, not {self.depth!r}")
-        if self.anchors < 1 or self.from_layer < 1:
-            raise ValueError(f"anchors and from_layer are 1 or more, not {self.anchors} and {self.from_layer}")
+        if self.anchors < 1 or self.from_layer < 1 or self.outside < 0:
+            raise ValueError(
+                f"anchors and from_layer are 1 or more and outside is 0 or more, "
+                f"not {self.anchors}, {self.from_layer} and {self.outside}"
+            )
 
-    def residuals(self, dim: int, layers: int) -> list[Residual]:
-        """A residual for each layer, with one set of anchors."""
-        shared = Anchors(dim, self.anchors)
-        return [
-            torch.add if layer < self.from_layer else UniversalInterpolation(shared, DEPTHS[self.depth](layer, layers))
-            for layer in range(1, layers + 1)
-        ]
+    def residuals(self, dims: Sequence[int]) -> list[Residual]:
+        """A residual for each layer of so many channels, with one set of anchors.
+
+        The anchors have the channels of the first layer that interpolates; for others they are `Lifted`.
+
+        Raises:
+            ValueError: No layer is as deep as `from_layer`.
+        """
+        if self.from_layer > len(dims):
+            raise ValueError(f"interpolation starts at layer {self.from_layer}, and there are {len(dims)}")
+        plain = self.from_layer - 1
+        anchors = Anchors(dims[plain], self.anchors, torch.zeros(self.outside, dims[plain]))
+        seen: dict[int, Points] = {}
+        residuals: list[Residual] = [torch.add] * plain
+        for layer, dim in enumerate(dims[plain:], self.from_layer):
+            place = DEPTHS[self.depth](layer, len(dims))
+            own = seen[dim] if dim in seen else anchors if not seen else Lifted(Lent(anchors), dim)
+            seen[dim] = Lent(own)
+            residuals.append(UniversalInterpolation(own, place))
+        return residuals
+
+
+def residuals(interpolation: Interpolation | None, dims: Sequence[int]) -> list[Residual]:
+    """A residual for each layer of so many channels: the plain sum, unless the stack interpolates."""
+    return [torch.add] * len(dims) if interpolation is None else interpolation.residuals(dims)

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .anchor_mix.parts import Parts
+from .anchor_mix.reference import definition
 from .fftconv import real
 from .fftconv.plan import Plan
 from .gate.reference import gate_reference
@@ -23,12 +25,17 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table, for `torch.export.ExportedProgram.run_decompositions`; forward only."""
     ours = torch.ops.fredholm
     return {
+        ours.anchor_mix.default: _anchor_mix,
         ours.fftconv.default: _fftconv,
         ours.gate.default: _gate,
         ours.implicit_kernel.default: _implicit_kernel,
         ours.instance_norm.default: _instance_norm,
         ours.short_convolution.default: _short_convolution,
     }
+
+
+def _anchor_mix(parts: list[Tensor], epsilon: float) -> Tensor:
+    return definition(epsilon)(*Parts(*parts))
 
 
 def _fftconv(x: Tensor, kernel: Tensor, shortcut: Tensor | None, periodic: list[bool]) -> Tensor:

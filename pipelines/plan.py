@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from ..backbones import Encoder, Hyena, MixerUNETR, MonaiOptions, from_monai
+from ..backbones import Encoder, Hyena, Interpolation, MixerUNETR, MonaiOptions, from_monai
 from .postprocess import Step, check_classes
 from .recipe import TrainingRecipe, expect_numbers, expect_share, expect_whole
 from .records import Kind, Recorded
@@ -72,6 +72,7 @@ class Network:
         deep_supervision: Coarser decoder levels that learn too.
         channels: Of the image.
         monai: Set for weights that MONAI trained; they are kept under MONAI's names.
+        interpolation: Universal interpolation in the encoder's blocks; None for none.
     """
 
     stages: str = "HHAA"
@@ -81,6 +82,7 @@ class Network:
     deep_supervision: int = 0
     channels: int = 1
     monai: MonaiOptions | None = None
+    interpolation: Interpolation | None = None
 
     def __post_init__(self) -> None:
         if self.boundary not in ("zero", "periodic"):
@@ -96,7 +98,8 @@ class Network:
         Raises:
             ValueError: A stage letter is unknown or a number does not fit.
         """
-        encoder = Encoder(hyena=Hyena(boundary=self.boundary, registers=self.registers))
+        hyena = Hyena(boundary=self.boundary, registers=self.registers)
+        encoder = Encoder(hyena=hyena, interpolation=self.interpolation)
         return MixerUNETR(
             self.channels,
             classes,
@@ -163,6 +166,7 @@ class Plan(Recorded):
         "network": Network,
         "recipe": Recipe,
         "monai": MonaiOptions,
+        "interpolation": Interpolation,
         "postprocessing": Step,
     }
 

@@ -21,20 +21,22 @@ def anchor_mix_reference(
     """As `anchor_mix`."""
     p = anchor_measure(anchors)
     masses = p if shares is None else p * shares
-    return _with(epsilon)(*Parts(x, branch, anchors, p, masses, alpha, *(projection or ())))
+    return definition(epsilon)(*Parts(x, branch, anchors, p, masses, alpha, *(projection or ())))
 
 
 def apply(parts: Parts, epsilon: float) -> Tensor:
     """The mix, as `cpu.apply`."""
-    return evaluate(_with(epsilon), *parts)
+    return evaluate(definition(epsilon), *parts)
 
 
 def gradients(dy: Tensor, parts: Parts, epsilon: float) -> list[Tensor]:
     """Gradients by all parts, as `cpu.gradients`."""
-    return [each for each in differentiate(_with(epsilon), dy, *parts) if each is not None]
+    return [each for each in differentiate(definition(epsilon), dy, *parts) if each is not None]
 
 
-def _with(epsilon: float) -> Definition:
+def definition(epsilon: float) -> Definition:
+    """The mix as a function of the parts."""
+
     def mix(
         x: Tensor,
         branch: Tensor,

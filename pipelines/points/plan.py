@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from ...backbones import PointBody, PointITNet
+from ...backbones import Interpolation, PointBody, PointITNet
 from ..recipe import TrainingRecipe, expect_share, expect_whole
 from ..records import Kind, Recorded
 from .augment import Augmentation
@@ -43,7 +43,12 @@ class PointPlan(Recorded):
     """
 
     score: ClassVar[str] = "accuracy"
-    records: ClassVar[Mapping[str, Kind]] = {"network": PointBody, "augmentation": Augmentation, "recipe": PointRecipe}
+    records: ClassVar[Mapping[str, Kind]] = {
+        "network": PointBody,
+        "interpolation": Interpolation,
+        "augmentation": Augmentation,
+        "recipe": PointRecipe,
+    }
 
     names: tuple[str, ...]
     points: int = 512

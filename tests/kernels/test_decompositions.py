@@ -2,7 +2,15 @@
 
 import pytest
 import torch
-from fredholm.kernels import decompositions, fftconv, gate, implicit_kernel, instance_norm, short_convolution
+from fredholm.kernels import (
+    anchor_mix,
+    decompositions,
+    fftconv,
+    gate,
+    implicit_kernel,
+    instance_norm,
+    short_convolution,
+)
 from torch import Tensor
 
 # torch.export's own parts warn of each other.
@@ -45,6 +53,13 @@ def test_the_long_convolution_is_real_matrix_products(grid, taps, boundary) -> N
     assert_plain(
         lambda x, kernel, shortcut: fftconv(x, kernel, boundary=boundary, shortcut=shortcut),
         rand(2, 3, *grid), rand(1, 3, *taps), rand(3),
+    )  # fmt: skip
+
+
+def test_a_mix_of_anchors_is_its_definition() -> None:
+    assert_plain(
+        lambda x, b, anchors, alpha, weight, bias: anchor_mix(x, b, anchors, alpha, projection=(weight, bias)),
+        rand(2, 5, 8), rand(2, 5, 8), rand(4, 8), torch.tensor(0.3, dtype=torch.float64), rand(4, 8), rand(4),
     )  # fmt: skip
 
 
