@@ -18,6 +18,7 @@ from .console import note, quieten_libraries, show_warnings_as_lines
 from .convert import Convert
 from .demo import Demo
 from .info import Info
+from .inspect import Inspect
 from .pde import Pde
 from .points import Points
 from .scanner import Scanner
@@ -31,6 +32,7 @@ Commands = (
     | Annotated[Scanner, tyro.conf.subcommand("scanner")]
     | Annotated[Convert, tyro.conf.subcommand("convert")]
     | Annotated[Bundle, tyro.conf.subcommand("bundle")]
+    | Annotated[Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[Info, tyro.conf.subcommand("info")]
 )

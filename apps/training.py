@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 from lightning_fabric import Fabric
 
+from ..backbones import Interpolation
 from ..pipelines.devices import Precision, launched, pick_device
+from ..pipelines.phases import AnchorPhases
 from ..pipelines.run import Run
 from ..pipelines.scores import ScoreTable
 from ..pipelines.training import CALIBRATION, Task, Trainer
@@ -16,6 +18,45 @@ from .console import bar, note
 from .extras import extra
 
 EPOCH = 250  # steps that are called an epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpolationOptions:
+    """Universal interpolation: residuals that move features towards anchors, which all layers share."""
+
+    interpolation: int = 0
+    """Anchors, such as 16; 0 keeps the plain residuals."""
+
+    interpolate_from: int = 1
+    """First layer that interpolates, counted from 1."""
+
+    interpolation_depth: Literal["linear", "logarithmic"] = "linear"
+    """How alpha goes with a layer's depth at the start."""
+
+    anchor_phases: tuple[int, int] | None = None
+    """Steps at which the anchors, zero until then, begin to learn, and at which they learn like any weight, such as
+    1250 3750; from the first step like any weight if not given."""
+
+    @property
+    def network(self) -> Interpolation | None:
+        """What a network is told; None for plain residuals."""
+        if self.interpolation == 0:
+            if self != PLAIN_RESIDUALS:
+                raise ValueError("--interpolate-from, --interpolation-depth and --anchor-phases need --interpolation")
+            return None
+        return Interpolation(
+            anchors=self.interpolation, from_layer=self.interpolate_from, depth=self.interpolation_depth
+        )
+
+    @property
+    def phases(self) -> AnchorPhases | None:
+        """What a recipe is told."""
+        if self.anchor_phases is None:
+            return None
+        return AnchorPhases(activation=self.anchor_phases[0], joint=self.anchor_phases[1])
+
+
+PLAIN_RESIDUALS = InterpolationOptions()
 
 
 @dataclass(kw_only=True)
@@ -57,6 +98,8 @@ class TrainingOptions:
     seed: int = 0
     """Of everything that chance decides."""
 
+    interpolation: InterpolationOptions = PLAIN_RESIDUALS
+
     tensorboard: bool = False
     """Draw the log's columns as curves too: `tensorboard --logdir RUN` shows them, or those of a folder of runs."""
 
@@ -72,7 +115,7 @@ class TrainingOptions:
         """What a `TrainingRecipe` takes from here."""
         names = ("batch", "learning_rate", "ema", "precision", "validate_every", "seed")
         steps = EPOCH * (self.usual_epochs if self.epochs is None else self.epochs)
-        return {"steps": steps, **{name: getattr(self, name) for name in names}}
+        return {"steps": steps, "phases": self.interpolation.phases, **{name: getattr(self, name) for name in names}}
 
     def logs(self) -> list[Callable[[Mapping[str, float]], None]]:
         """Who draws the log; asked for before any work, for it may not be installed."""

@@ -175,6 +175,10 @@ class HyenaND(nn.Module):
         h = self._long(u, condition if self.pool is None else self.pool(x))
         return self.out(self.gates.outer(h.movedim(1, -1), v))
 
+    def long_kernel(self, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        """The long kernel that `forward` convolves with for the same arguments, `(1 or batch, dim, *taps)`."""
+        return self.kernel(self._taps(x.shape[1:-1]), condition if self.pool is None else self.pool(x))
+
     def _long(self, u: Tensor, condition: Tensor | None) -> Tensor:
         """The long convolution. For gradients a large kernel, eight times the grid, is made again and not kept."""
         if torch.is_grad_enabled() and 4 * u.shape[1] * math.prod(self._taps(u.shape[2:])) > LARGE_KERNEL_BYTES:

@@ -19,7 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from ..kernels import anchor_mix
+from ..kernels import anchor_measure, anchor_mix
 
 Residual = Callable[[Tensor, Tensor], Tensor]
 OUTSIDE = 0.3  # share of an anchor that came from outside, beside 1 of a learned one
@@ -150,6 +150,13 @@ class UniversalInterpolation(nn.Module):
     def alpha(self) -> Tensor:
         """How far features are moved, from 0 to 1."""
         return torch.sigmoid(self.beta * self.place + self.gamma)
+
+    def weights(self, branch: Tensor) -> Tensor:
+        """The weight of each anchor in the sum, `(..., anchors)`; no gradient needs it."""
+        measure, c = anchor_measure(self.anchors()), self.project(branch)
+        c = c - (measure * c).sum(-1, keepdim=True)
+        c = c / ((measure * c.square()).sum(-1, keepdim=True) + 1e-5).sqrt()
+        return (c + (measure * self.anchors.shares).log()).softmax(-1)
 
     def forward(self, x: Tensor, branch: Tensor) -> Tensor:
         """From x and its branch, `(..., dim)` both, to the same."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from ..backbones import Encoder, Hyena, Interpolation, MixerUNETR, MonaiOptions, from_monai
+from .phases import AnchorPhases
 from .postprocess import Step, check_classes
 from .recipe import TrainingRecipe, expect_numbers, expect_share, expect_whole
 from .records import Kind, Recorded
@@ -165,6 +166,7 @@ class Plan(Recorded):
         "preparation": Preparation,
         "network": Network,
         "recipe": Recipe,
+        "phases": AnchorPhases,
         "monai": MonaiOptions,
         "interpolation": Interpolation,
         "postprocessing": Step,

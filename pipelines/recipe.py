@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from .phases import AnchorPhases
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRecipe:
@@ -22,6 +24,7 @@ class TrainingRecipe:
         validate_every: Steps between validations, 0 for none but the last.
         save_every: Steps between saved states.
         seed: Of weights, examples and augmentation.
+        phases: In which the anchors of universal interpolation learn; None where they learn like any weight.
     """
 
     steps: int = 25_000
@@ -37,6 +40,7 @@ class TrainingRecipe:
     validate_every: int = 0
     save_every: int = 500
     seed: int = 0
+    phases: AnchorPhases | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "accumulate"):

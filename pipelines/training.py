@@ -15,9 +15,10 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from ..backbones import ImplicitKernel
+from ..backbones import ImplicitKernel, UniversalInterpolation
 from .devices import Precision, arithmetic
 from .interrupts import uninterrupted
+from .phases import JOINT, anchors_of
 from .recipe import TrainingRecipe
 from .run import Run
 from .schedule import learning_rate
@@ -26,6 +27,7 @@ from .scores import ScoreTable
 LOG_EVERY = 10  # steps that one line of the log sums up
 CALIBRATION = 8  # steps that are timed to turn minutes into steps
 UNTIMED = 2  # of them, the first, which are slower
+ALPHA = "alpha"  # name of the optimiser's group of beta and gamma
 
 
 class Progress(Protocol):
@@ -105,6 +107,8 @@ class Trainer:
     def __post_init__(self) -> None:
         torch.manual_seed(self.recipe.seed)
         model = self.task.build()
+        if self.recipe.phases is not None:
+            self.recipe.phases.start(model)
         groups = _groups(model, self.recipe.weight_decay)
         fused = not any(weight.is_complex() for weight in model.parameters())  # PyTorch fuses real numbers only
         optimizer = torch.optim.AdamW(groups, lr=self.recipe.learning_rate, fused=fused)
@@ -272,8 +276,9 @@ class Trainer:
     def _step(self, batches: Sequence[Any]) -> None:
         recipe = self.recipe
         rate = learning_rate(self.step, peak=recipe.learning_rate, warm_up=recipe.warm_up, steps=recipe.steps)
+        phase = JOINT if recipe.phases is None else recipe.phases.at(self.step)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * (phase.alpha_rate if group.get("name") == ALPHA else 1.0)
         total = 0.0
         for index, batch in enumerate(batches):
             with self.fabric.no_backward_sync(self.model, enabled=index < len(batches) - 1):  # pyright: ignore[reportArgumentType]
@@ -285,6 +290,7 @@ class Trainer:
             raise FloatingPointError(
                 f"the loss is {total} at step {self.step}: try a lower --learning-rate, or --precision 32-true"
             )
+        phase.shape_gradients(anchors_of(self.model))
         self.fabric.clip_gradients(self.model, self.optimizer, max_norm=recipe.clip, error_if_nonfinite=False)
         with uninterrupted():
             self.optimizer.step()
@@ -326,8 +332,20 @@ class Trainer:
 
 
 def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Weight decay for matrices; none for norms, biases, and the kernels, whose weights are frequencies and widths."""
-    free = {id(weight) for part in model.modules() if isinstance(part, ImplicitKernel) for weight in part.parameters()}
-    decayed = [weight for weight in model.parameters() if weight.ndim > 1 and id(weight) not in free]
-    others = [weight for weight in model.parameters() if weight.ndim <= 1 or id(weight) in free]
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    """Weight decay for matrices; none for norms, biases, anchors, and the kernels, which are frequencies and widths.
+
+    What makes alpha is a group of its own where there is any.
+    """
+    kernels = [part for part in model.modules() if isinstance(part, ImplicitKernel)]
+    free = {id(weight) for weight in (*anchors_of(model), *(one for part in kernels for one in part.parameters()))}
+    layers = [part for part in model.modules() if isinstance(part, UniversalInterpolation)]
+    alphas = [weight for layer in layers for weight in (layer.beta, layer.gamma)]
+    own = {id(weight) for weight in alphas}
+    common = [weight for weight in model.parameters() if id(weight) not in own]
+    decayed = [weight for weight in common if weight.ndim > 1 and id(weight) not in free]
+    others = [weight for weight in common if weight.ndim <= 1 or id(weight) in free]
+    groups: list[dict[str, object]] = [
+        {"params": decayed, "weight_decay": weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return [*groups, {"params": alphas, "weight_decay": 0.0, "name": ALPHA}] if alphas else groups

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
@@ -111,9 +111,10 @@ class TrainSurrogate(TrainingOptions):
             result(metric_table(replace(scores, rows={"one step": scores.mean_per_class}), VRMSE))
         result(str(self.output))
 
-    def _options(self) -> dict[str, int | str]:
+    def _options(self) -> dict[str, Any]:
         """The options of the network that were given."""
         named = {name: getattr(self, name) for name in ("pattern", "depth", "dim", "patch", "modes")}
+        named["interpolation"] = self.interpolation.network
         return {name: value for name, value in named.items() if value is not None}
 
 

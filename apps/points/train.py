@@ -101,7 +101,7 @@ class TrainPoints(TrainingOptions):
             names=names,
             points=self.points,
             normals=self.normals,
-            network=PointBody(dims=self.dims, neighbours=self.neighbours),
+            network=PointBody(dims=self.dims, neighbours=self.neighbours, interpolation=self.interpolation.network),
             augmentation=Augmentation(up=self.up, rotation=self.rotation),
             recipe=PointRecipe(**self.for_recipe(), weight_decay=1e-2),
             data={"path": str(self.data), "held_out": self.held_out},

@@ -12,7 +12,7 @@ from ...pipelines.devices import Precision, best_precision, pick_device
 from ...pipelines.plan import Network, Recipe
 from ...pipelines.planning import Wishes
 from ...pipelines.splits import Fold, Split, read_split
-from ..training import EPOCH
+from ..training import EPOCH, PLAIN_RESIDUALS, InterpolationOptions
 
 EPOCHS = 100
 FAST = 8.0  # times as large are the voxels of a fast plan
@@ -92,6 +92,8 @@ class Choices:
     device: str = "auto"
     """auto, cpu, cuda."""
 
+    interpolation: InterpolationOptions = PLAIN_RESIDUALS
+
     @property
     def steps(self) -> int:
         """Optimiser steps of so many epochs."""
@@ -113,6 +115,7 @@ class Choices:
             feature_size=self.feature_size or (48 if large else 24),
             registers=self.registers,
             deep_supervision=self.deep_supervision,
+            interpolation=self.interpolation.network,
         )
         network.build(2)  # an unknown letter is told before a file is read
         recipe = Recipe(
@@ -125,6 +128,7 @@ class Choices:
             validate_every=self.validate_every,
             precision=self.precision or best_precision(device),
             seed=self.seed,
+            phases=self.interpolation.phases,
         )
         return Wishes(
             network=network,

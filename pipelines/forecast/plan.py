@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ...backbones import Interpolation
 from ...kernels import Boundary
+from ..phases import AnchorPhases
 from ..recipe import TrainingRecipe, expect_amount, expect_whole
 from ..records import Kind, Recorded
 from ..well.statistics import ChannelStatistics
@@ -112,6 +113,7 @@ class SurrogatePlan(Recorded):
         "network": lambda plan: network_of(plan.get("model", "hyena")).body,
         "interpolation": Interpolation,
         "recipe": ForecastRecipe,
+        "phases": AnchorPhases,
     }
 
     simulation: Simulation

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from ...backbones import Interpolation, PointBody, PointITNet
+from ..phases import AnchorPhases
 from ..recipe import TrainingRecipe, expect_share, expect_whole
 from ..records import Kind, Recorded
 from .augment import Augmentation
@@ -48,6 +49,7 @@ class PointPlan(Recorded):
         "interpolation": Interpolation,
         "augmentation": Augmentation,
         "recipe": PointRecipe,
+        "phases": AnchorPhases,
     }
 
     names: tuple[str, ...]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
 from ...backbones import (
@@ -20,6 +19,7 @@ from ...backbones import (
     ResidualBlock,
     SlidingWindow,
     UniformSamples,
+    residuals,
     without_window,
 )
 from ..recipe import TrainingRecipe, expect_whole
@@ -93,9 +93,8 @@ class RecallPlan(Recorded):
     def build(self) -> nn.Module:
         """The network with new weights."""
         body, mixer = self.network, MIXERS[self.mixer]
-        plain = [torch.add] * body.depth
-        residuals = body.interpolation.residuals(body.dim, body.depth) if body.interpolation else plain
-        blocks = (ResidualBlock(body.dim, mixer(self.canvas, body), mlp_ratio=2.0, residual=one) for one in residuals)
+        sums = residuals(body.interpolation, [body.dim] * body.depth)
+        blocks = (ResidualBlock(body.dim, mixer(self.canvas, body), mlp_ratio=2.0, residual=one) for one in sums)
         return MixerStack(self.channels, self.channels, body.dim, blocks)
 
     def load(self, weights: Mapping[str, Tensor]) -> nn.Module:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from fredholm.backbones import MonaiOptions
+from fredholm.backbones import Interpolation, MonaiOptions
+from fredholm.pipelines.phases import AnchorPhases
 from fredholm.pipelines.plan import Network, Plan, Preparation, Recipe
 from fredholm.pipelines.postprocess import Step
 
@@ -20,7 +21,14 @@ def plan(**changes: object) -> Plan:
 
 FULL = plan(
     names={0: "background", 1: "yes", 2: "1", 3: "Leber, \u00fcbrig: 'links' #1\n", 4: "null"},
-    network=Network(stages="HAHA", feature_size=24, boundary="periodic", registers=4, deep_supervision=2),
+    network=Network(
+        stages="HAHA",
+        feature_size=24,
+        boundary="periodic",
+        registers=4,
+        deep_supervision=2,
+        interpolation=Interpolation(),
+    ),
     recipe=Recipe(
         window=(64, 32, 96),
         minutes=0.1,
@@ -29,6 +37,7 @@ FULL = plan(
         ema=0.999,
         precision="bf16-mixed",
         class_weights={0: 0.5, 3: 2.0},
+        phases=AnchorPhases(activation=10, joint=20),
     ),
     window=(64, 32, 96),
     postprocessing=(

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from fredholm.backbones import ImplicitKernel
+from fredholm.backbones import ImplicitKernel, Interpolation, ResidualBlock, residuals
 from fredholm.pipelines import segmenting, training
+from fredholm.pipelines.phases import AnchorPhases, anchors_of
 from fredholm.pipelines.plan import Network, Plan, Preparation, Recipe
 from fredholm.pipelines.run import Run
 from fredholm.pipelines.sampling import PreparedCase
@@ -62,6 +63,24 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         return nn.Sequential(nn.Conv3d(1, 4, 3, padding=1), nn.SiLU(), nn.Conv3d(4, classes, 1))
 
     monkeypatch.setattr(Network, "build", build)
+
+
+class Deep(nn.Module):
+    """Layers that interpolate between two convolutions."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Conv3d(1, 4, 3, padding=1), nn.Conv3d(4, classes, 1)
+        sums = residuals(Interpolation(anchors=3), [4, 4])
+        self.blocks = nn.Sequential(*(ResidualBlock(4, nn.Linear(4, 4), residual=one) for one in sums))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.blocks(self.embed(x).movedim(1, -1)).movedim(-1, 1))
+
+
+@pytest.fixture
+def deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Network, "build", lambda _, classes: Deep(classes))
 
 
 def case(number: int, side: int = SIDE) -> PreparedCase:
@@ -168,6 +187,39 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_never_had(tmp_path: Path, stop:
     again = resumed(tmp_path / "halves", recipe)
     assert again.step == stop
     again.fit()
+    assert_same_run(tmp_path / "whole", tmp_path / "halves")
+
+
+IN_PHASES = replace(RECIPE, phases=AnchorPhases(activation=4, joint=8))
+
+
+@pytest.mark.usefixtures("deep")
+def test_anchors_learn_in_phases(tmp_path: Path) -> None:
+    taught = trainer(tmp_path / "run", IN_PHASES)
+    first = taught.model.get_parameter("blocks.0.residual.beta")
+    (anchors,) = anchors_of(taught.model)
+    sizes, rates = [], []
+    taught.optimizer.register_step_post_hook(
+        lambda optimizer, *_: (
+            sizes.append(float(anchors.detach().abs().max())),
+            rates.append(optimizer.param_groups[2]["lr"] / optimizer.param_groups[0]["lr"]),
+        )
+    )
+    taught.fit()
+    assert sizes[:4] == [0.0] * 4
+    assert all(size > 0 for size in sizes[4:])
+    assert rates == pytest.approx([1.0] * 4 + [0.1] * 4 + [1.0] * 4)
+    assert any(weight is first for weight in taught.optimizer.param_groups[2]["params"])
+    assert float(first.detach()) != 2.0
+
+
+@pytest.mark.usefixtures("deep")
+@pytest.mark.parametrize("stop", [2, 4, 6, 8, 10])
+def test_a_run_that_was_stopped_in_a_phase_goes_on_in_it(tmp_path: Path, stop: int) -> None:
+    trainer(tmp_path / "whole", IN_PHASES).fit()
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path / "halves", IN_PHASES, watcher=Watcher(stop_after=stop)).fit()
+    resumed(tmp_path / "halves", IN_PHASES).fit()
     assert_same_run(tmp_path / "whole", tmp_path / "halves")
 
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from fredholm.backbones import Interpolation
 from fredholm.pipelines.forecast.plan import SurrogatePlan
+from fredholm.pipelines.phases import AnchorPhases, anchors_of
 from fredholm.pipelines.run import Run
 from helpers.segment import fredholm, says
 from helpers.well import write_set
@@ -38,6 +40,18 @@ def test_what_it_is_measured_against_is_trained_and_opened_alike(data: Path, tmp
     found, written = run.load_model().state_dict(), load_file(run.weights_file)
     assert all(torch.equal(found[name], value) for name, value in written.items())
     assert found.keys() == written.keys()
+
+
+def test_it_interpolates_where_asked(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained = ("pde", "train", data, "-o", tmp_path / "run", *SMALL, "--minutes", "0.001")
+    says(capsys, "need --interpolation", code=fredholm(*trained, "--interpolate-from", "2"))
+    code = fredholm(*trained, "--interpolation", "4", "--model", "unet")
+    says(capsys, "the model unet has no --interpolation", code=code)
+    assert fredholm(*trained, "--interpolation", "4", "--anchor-phases", "2", "4") == 0
+    run = Run.open(tmp_path / "run", SurrogatePlan.read)
+    assert run.plan.network.interpolation == Interpolation(anchors=4)  # pyright: ignore[reportAttributeAccessIssue]
+    assert run.plan.recipe.phases == AnchorPhases(activation=2, joint=4)
+    assert anchors_of(run.load_model())[0].any()
 
 
 def test_a_finished_run_is_finished(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
