@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...backbones import Interpolation
 from ...pipelines.files import write_text
 from ...pipelines.recall.canvas import Canvas
 from ...pipelines.recall.plan import Asked, Mixer, Place, RecallBody, RecallPlan
@@ -53,9 +52,6 @@ class BenchRecall(TrainingOptions):
 
     place: Place = "fixed"
     """Where copy's glyph lies: in the first corner, or anywhere apart from the readout."""
-
-    interpolation: bool = False
-    """Universal interpolation in the place of the mixers' plain residuals."""
 
     window: int = 0
     """Samples along each axis that attention sees about a position, an odd number; 0 for all positions."""
@@ -103,7 +99,7 @@ class BenchRecall(TrainingOptions):
         parts = [f"{self.dims}d", self.task, self.mixer]
         parts += ["random"] * (self.task == "copy" and self.place == "random")
         parts += [f"window{self.window}"] * (self.window > 0)
-        parts += ["interpolated"] * self.interpolation
+        parts += ["interpolated"] * (self.interpolation.network is not None)
         return "_".join([*parts, *([self.size] * (self.size != "small"))])
 
     def _plan(self) -> RecallPlan:
@@ -118,7 +114,7 @@ class BenchRecall(TrainingOptions):
                 dim=self.dim,
                 depth=self.depth,
                 window=self.window,
-                interpolation=Interpolation() if self.interpolation else None,
+                interpolation=self.interpolation.network,
             ),
             recipe=TrainingRecipe(**self.for_recipe(), weight_decay=1e-3),
             glyphs="" if self.glyphs is None else str(self.glyphs),

@@ -92,7 +92,7 @@ def of_window_attention(layer: WindowAttention, _: Tensor, x: Tensor, mask: Tens
     chosen = _some(torch.arange(len(x), device=x.device), WINDOWS)
     n = x.shape[1]
     q, k = layer.qkv(x[chosen]).unflatten(-1, (3, layer.num_heads, -1)).permute(2, 0, 3, 1, 4)[:2]
-    index: Tensor = layer.relative_position_index[:n, :n]  # pyright: ignore[reportAssignmentType]
+    index: Tensor = layer.relative_position_index[:n, :n]  # pyright: ignore[reportAssignmentType, reportIndexIssue]
     scores = q @ k.transpose(-2, -1) * layer.scale + layer.relative_position_bias_table[index].permute(2, 0, 1)
     return _attention(scores if mask is None else scores + mask[chosen % len(mask)][:, None])
 

@@ -19,7 +19,7 @@ def _few_steps_and_examples(monkeypatch) -> None:
 def test_runs_are_told_beside_the_mean_guess(tmp_path, capsys) -> None:
     for options in (
         ("--mixer", "hyena"),
-        ("--mixer", "attention", "--window", "9", "--interpolation"),
+        ("--mixer", "attention", "--window", "9", "--interpolation", "4"),
         ("--task", "colour"),
     ):
         assert fredholm("bench", "recall", "--dims", "1", *options, *SMALL, "-o", tmp_path / "recall") == 0
