@@ -31,8 +31,8 @@ def integrate(parts: Parts, index: Tensor | None) -> Tensor:
         for rows in cloud.row_blocks():
             matrices, moments = cloud.operator(rows), cloud.no_moments(rows)
             for block in cloud.blocks(rows):
-                _add_moments(moments, F.gelu(_first_layer(cloud.parts, block, matrices)), block.values())
-            y[sample, rows] = second_layer.apply(moments, cloud.parts.weight)
+                moments.add(F.gelu(_first_layer(cloud.parts, block, matrices)), block.values())
+            y[sample, rows] = second_layer.apply(moments.joined(), cloud.parts.weight)
     return y
 
 
@@ -80,6 +80,23 @@ class _Block:
             total.index_add_(0, self.index.reshape(-1), share.flatten(0, 1))
 
 
+@dataclass(frozen=True)
+class _Moments:
+    """Sums over sources; in two parts, for PyTorch adds a batch of products at once to contiguous memory alone."""
+
+    hidden: Tensor  # (rows, width, in), hidden values times features
+    plain: Tensor  # (rows, 1, in), the features, which the bias multiplies
+
+    def add(self, hidden: Tensor, values: Tensor) -> None:
+        """Take some more sources in."""
+        self.hidden.baddbmm_(hidden, values)
+        self.plain.add_(values.sum(1, keepdim=True))
+
+    def joined(self) -> Tensor:
+        """As the second layer takes them."""
+        return torch.cat([self.hidden, self.plain], 1)
+
+
 class _Cloud:
     """One sample and the blocks that make it up."""
 
@@ -110,9 +127,10 @@ class _Cloud:
         """For each target the matrix that takes a source's factors into the first layer."""
         return operator.of_targets(self.parts.factors_x[rows], self.parts.factor_weight)
 
-    def no_moments(self, rows: slice) -> Tensor:
-        """Zeros `(rows, width + 1, in)`, to sum hidden values times features in, the bias's 1 the last of them."""
-        return self.parts.u.new_zeros(rows.stop - rows.start, self.width + 1, self.parts.u.shape[1])
+    def no_moments(self, rows: slice) -> "_Moments":
+        """Zeros, to sum hidden values times features in."""
+        u, count = self.parts.u, rows.stop - rows.start
+        return _Moments(u.new_zeros(count, self.width, u.shape[1]), u.new_zeros(count, 1, u.shape[1]))
 
 
 def _first_layer(parts: Parts, block: _Block, matrices: Tensor) -> Tensor:
@@ -134,11 +152,6 @@ def _distances(parts: Parts, block: _Block) -> Tensor:
     return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")[:, 0]
 
 
-def _add_moments(moments: Tensor, hidden: Tensor, values: Tensor) -> None:
-    moments[:, :-1].baddbmm_(hidden, values)
-    moments[:, -1] += values.sum(1)
-
-
 def _add_gradients(dy: Tensor, cloud: _Cloud, rows: slice, sums: Parts) -> None:
     """Add what these targets give; `dy` `(rows, out)`."""
     parts = cloud.parts
@@ -148,7 +161,7 @@ def _add_gradients(dy: Tensor, cloud: _Cloud, rows: slice, sums: Parts) -> None:
     for block in cloud.blocks(rows):
         first, values = _first_layer(parts, block, matrices), block.values()
         hidden = F.gelu(first)
-        _add_moments(moments, hidden, values)
+        moments.add(hidden, values)
         dvalues = block.sum_products(hidden, dhidden) + block.sum_rows(dmoments[:, -1:])
         _add_values(dvalues, block, sums)
         dfirst = torch.ops.aten.gelu_backward(dhidden @ values.mT, first)
@@ -157,7 +170,7 @@ def _add_gradients(dy: Tensor, cloud: _Cloud, rows: slice, sums: Parts) -> None:
         sums.left[rows] += dfirst.sum(-1)
         block.give(block.sum_rows(dfirst.mT), sums.right)
         _add_distances(dfirst, parts, block, sums)
-    sums.weight.add_(second_layer.weight_gradient(dy, moments, parts.weight))
+    sums.weight.add_(second_layer.weight_gradient(dy, moments.joined(), parts.weight))
     factors = parts.factors_x[rows]
     operator.add_gradients(doperator, factors, parts.factor_weight, sums.factors_x[rows], sums.factor_weight)
 
