@@ -15,7 +15,7 @@ from .implicit_kernel import (
     UnitCoordinates,
     without_window,
 )
-from .integral_transform import IntegralTransform, NearSamples, UniformSamples, cell_centres
+from .integral_transform import IntegralTransform, LearnedSamples, NearSamples, UniformSamples, cell_centres
 from .kappa import DiagonalKernel, LowRankKernel, MLPKernel
 from .known_kappa import ConvolutionKernel, RecurrentKernel, SoftmaxKernel
 from .mixer_stack import MixerStack
@@ -56,6 +56,7 @@ __all__ = [
     "Integral",
     "IntegralTransform",
     "Interpolation",
+    "LearnedSamples",
     "LowRankKernel",
     "MLPKernel",
     "MixerStack",

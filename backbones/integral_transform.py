@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..kernels import Selection, draw_near, draw_uniform
+from ..kernels import Selection, draw_by_score, draw_near, draw_uniform
 from .kappa import MLPKernel
 
 Measure = Tensor | Selection
-Strategy = Callable[[Tensor, Tensor, "torch.Generator | None"], Measure]
+Strategy = Callable[[Tensor, Tensor, Tensor, "torch.Generator | None"], Measure]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class UniformSamples:
 
     limit: int = 512
 
-    def __call__(self, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
+    def __call__(self, u: Tensor, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
         """All sources, or some with the weights that make their sum unbiased."""
         few = measure.shape[1] <= self.limit
         return measure if few else draw_uniform(measure, self.limit, generator=generator)
@@ -50,11 +50,38 @@ class NearSamples:
     limit: int = 64
     reach: float = 0.1
 
-    def __call__(self, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
+    def __call__(self, u: Tensor, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
         """All sources, or some for each target with the weights that make their sum unbiased."""
         if measure.shape[1] <= self.limit:
             return measure
         return draw_near(positions, positions, measure, self.limit, reach=self.reach, generator=generator)
+
+
+class LearnedSamples(nn.Module):
+    """Where a cloud has more points than `limit`, that many stand for all, drawn by what a perceptron makes of each.
+
+    At first every point that has weight is as likely as any other. `draw_by_score` says what the perceptron learns; it
+    takes features and positions as they are, and nothing before it learns for its sake.
+
+    Args:
+        dim: Channels of the features, all heads together.
+        axes: Axes of the positions.
+        limit: Samples, the same for all targets and heads.
+        width: Of the perceptron.
+    """
+
+    def __init__(self, dim: int, axes: int, *, limit: int = 512, width: int = 32) -> None:
+        super().__init__()
+        self.limit = limit
+        self.score = nn.Sequential(nn.Linear(dim + axes, width), nn.GELU(), nn.Linear(width, 1, bias=False))
+        nn.init.zeros_(self.score[2].weight)
+
+    def forward(self, u: Tensor, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
+        """All sources, or some with the weights that make their sum unbiased."""
+        if measure.shape[1] <= self.limit:
+            return measure
+        scores = self.score(torch.cat([u.detach(), positions.detach().to(u.dtype)], -1))[..., 0]
+        return draw_by_score(scores, measure, self.limit, generator=generator)
 
 
 class IntegralTransform(nn.Module):
@@ -65,7 +92,8 @@ class IntegralTransform(nn.Module):
         spatial_dims: Axes of the positions.
         kernel: Builds a head's kernel from its channels and the axes.
         heads: Heads; they divide `dim`.
-        strategy: From positions, measure and a source of chance to the measure that is used; None uses all sources.
+        strategy: From features, positions, measure and a source of chance to the measure that is used, such as
+            `UniformSamples`, `NearSamples` and `LearnedSamples`; None uses all sources.
             In evaluation chance starts at the same place in each call, so the same input gives the same output.
         spacing: Distance of neighbouring cells where the input is a grid; None makes the longest axis 1.
 
@@ -132,7 +160,7 @@ class IntegralTransform(nn.Module):
         if self.strategy is None or isinstance(measure, Selection):
             return measure
         generator = None if self.training else torch.Generator(u.device).manual_seed(0)
-        return self.strategy(positions, measure, generator)
+        return self.strategy(u, positions, measure, generator)
 
 
 def cell_centres(grid: Sequence[int], spacing: float | None = None, device: torch.device | None = None) -> Tensor:

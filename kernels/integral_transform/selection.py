@@ -57,8 +57,17 @@ def draw_by_score(
 ) -> Selection:
     """Draw the same sources for all targets, by learned scores: q is their softmax over the sources with weight.
 
+    What a loss gains on average by other scores is nothing, since the expected value does not depend on them, so its
+    gradient is not what reaches them. They learn to make it scatter less. To first order a loss moves with the weights
+    w_s by g_s w_s, g_s the gradient that backward brings; the second moment of that sum's terms under q falls along::
+
+        sum over samples s of  (r_s - 1 / m)  grad log q(y_s),    r_s = (g_s w_s)^2 / sum over t of (g_t w_t)^2
+
+    which is the score-function estimate of the slope of its logarithm, so that it does not depend on the loss's unit
+    (as a ratio of means it is right for many samples, not unbiased). Its best q is proportional to |g mu|.
+
     Args:
-        scores: `(batch, sources)`. No gradient flows into them, for the expected value does not depend on them.
+        scores: `(batch, sources)`; their gradient is the one above.
         measure: `(batch, sources)`, not all 0 in any cloud.
         samples: How many, with replacement.
         share: Share of the samples that is drawn after |mu| alone.
@@ -69,7 +78,11 @@ def draw_by_score(
     """
     if scores.shape != measure.shape:
         raise ValueError(f"scores and measure must be alike, got {tuple(scores.shape)} and {tuple(measure.shape)}")
-    return _draw(scores[:, None], measure, samples, share, generator)
+    drawn = _draw(scores[:, None], measure, samples, share, generator)
+    if not scores.requires_grad:
+        return drawn
+    logarithm = _proposal(scores[:, None], measure, share).log().gather(-1, drawn.index)
+    return Selection(drawn.index, _Teaching.apply(drawn.weights, logarithm))
 
 
 def draw_near(
@@ -116,10 +129,32 @@ def draw_near(
 
 def _draw(scores: Tensor, measure: Tensor, samples: int, share: float, generator: torch.Generator | None) -> Selection:
     """Draw for each row of scores `(batch, rows, sources)`; probabilities are float64, for some are very small."""
-    size = measure.detach().double().abs()[:, None]
-    chosen = scores.detach().double().masked_fill(size == 0, -torch.inf).softmax(-1)
-    proposal = (1 - share) * chosen + share * size / size.sum(-1, keepdim=True)
+    proposal = _proposal(scores.detach(), measure, share)
     index = torch.multinomial(proposal.flatten(0, 1), samples, replacement=True, generator=generator)
     index = index.view(*scores.shape[:2], samples)
     probability = proposal.gather(-1, index)
     return Selection(index, take(measure, index) / (samples * probability).to(measure.dtype))
+
+
+def _proposal(scores: Tensor, measure: Tensor, share: float) -> Tensor:
+    """The probability of each source, `(batch, rows, sources)`."""
+    size = measure.detach().double().abs()[:, None]
+    chosen = scores.double().masked_fill(size == 0, -torch.inf).softmax(-1)
+    return (1 - share) * chosen + share * size / size.sum(-1, keepdim=True)
+
+
+class _Teaching(torch.autograd.Function):
+    """Weights as they are; on the way back the proposal's logarithm `(*, samples)` is told what would scatter less."""
+
+    @staticmethod
+    def forward(ctx, weights: Tensor, logarithm: Tensor) -> Tensor:
+        ctx.save_for_backward(weights)
+        return weights.clone()
+
+    @staticmethod
+    def backward(ctx, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        (dweights,), (weights,) = gradients, ctx.saved_tensors
+        terms = (dweights.double() * weights.double()).square()
+        total = terms.sum(-1, keepdim=True)
+        shares = torch.where(total > 0, terms / total, 1 / terms.shape[-1])
+        return dweights, 1 / terms.shape[-1] - shares

@@ -9,6 +9,7 @@ from fredholm.backbones import (
     ConvolutionKernel,
     DiagonalKernel,
     IntegralTransform,
+    LearnedSamples,
     LowRankKernel,
     MLPKernel,
     NearSamples,
@@ -239,12 +240,27 @@ def test_finer_grids_come_nearer_to_the_integral() -> None:
         assert fine < coarse / 3
 
 
-@pytest.mark.parametrize("strategy", [UniformSamples(24), NearSamples(24, reach=0.3)])
+def biased(limit: int) -> LearnedSamples:
+    """A learned proposal that prefers some points by far."""
+    samples = LearnedSamples(4, 2, limit=limit).double()
+    nn.init.normal_(samples.score[2].weight)
+    return samples
+
+
+SAMPLES = {
+    "uniform": lambda: UniformSamples(24),
+    "near": lambda: NearSamples(24, reach=0.3),
+    "learned": lambda: biased(24),
+}
+every_strategy = pytest.mark.parametrize("strategy", SAMPLES)
+
+
+@every_strategy
 def test_samples_are_the_integral_on_average(strategy) -> None:
     layer = IntegralTransform(4, 2, kernel=KERNELS["perceptron"]).double()
     x = torch.randn(1, 8, 8, 4, dtype=torch.float64)
     exact = layer(x).detach()
-    layer.strategy = strategy
+    layer.strategy = SAMPLES[strategy]()
     with torch.no_grad():
         draws = torch.stack([layer(x) for _ in range(300)])
     error = draws.std(0) / math.sqrt(len(draws))
@@ -252,11 +268,29 @@ def test_samples_are_the_integral_on_average(strategy) -> None:
     assert ((draws.mean(0) - exact).abs() < 4.5 * error).all()
 
 
-@pytest.mark.parametrize("strategy", [UniformSamples(24), NearSamples(24)])
+@every_strategy
 def test_samples_are_the_same_each_time_in_evaluation(strategy) -> None:
-    layer = IntegralTransform(4, 2, kernel=KERNELS["perceptron"], strategy=strategy).eval()
-    x = torch.randn(1, 8, 8, 4)
+    layer = IntegralTransform(4, 2, kernel=KERNELS["perceptron"], strategy=SAMPLES[strategy]()).double().eval()
+    x = torch.randn(1, 8, 8, 4).double()
     assert torch.equal(layer(x), layer(x))
+
+
+def test_a_learned_proposal_learns_and_nothing_before_it_does_so_for_its_sake() -> None:
+    layer, x = (
+        IntegralTransform(4, 2, kernel=KERNELS["perceptron"], strategy=biased(24)).double(),
+        torch.randn(1, 8, 8, 4),
+    )
+    gradients = []
+    for learned in (True, False):
+        layer.strategy.requires_grad_(learned)
+        u = x.double().requires_grad_()
+        torch.manual_seed(1)
+        layer(u).square().sum().backward()
+        gradients.append(u.grad)
+    assert torch.equal(*gradients)
+    for weight in layer.strategy.parameters():
+        assert weight.grad.isfinite().all()
+        assert weight.grad.any()
 
 
 def test_few_points_need_no_samples() -> None:

@@ -3,6 +3,8 @@
 Sources: Qi et al. 2017, arXiv:1612.00593, with both of its transforms; Wang et al. 2019, arXiv:1801.07829, figure 3.
 """
 
+import itertools
+
 import torch
 from fredholm.kernels import take
 from torch import Tensor, nn
@@ -19,7 +21,7 @@ class _Normed(nn.BatchNorm1d):
 
 def _layers(activation: nn.Module, *widths: int) -> nn.Sequential:
     """Linear maps, each with a batch norm and an activation."""
-    pairs = zip(widths, widths[1:], strict=False)
+    pairs = itertools.pairwise(widths)
     return nn.Sequential(*(nn.Sequential(nn.Linear(*pair, bias=False), _Normed(pair[1]), activation) for pair in pairs))
 
 

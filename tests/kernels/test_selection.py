@@ -94,6 +94,55 @@ def test_scores_that_know_the_integrand_leave_no_scatter() -> None:
     torch.testing.assert_close(found, integral_transform(kappa, u, measure))
 
 
+class Bump:
+    """One target and a kernel that few of the sources matter to."""
+
+    def __init__(self) -> None:
+        self.y, self.measure = torch.rand(1, 60, 2).double(), 0.1 + torch.rand(1, 60).double()
+        self.values = torch.exp(-(self.y - 0.5).square().sum(-1) / 0.02)
+
+    def integral(self, measure):
+        one = torch.zeros(len(self.values), 1, 1).double()
+        kappa = PairwiseKappa(lambda x, y: x[..., 0] + y, (one,), (self.values,))
+        return integral_transform(kappa, torch.ones(*self.values.shape, 1).double(), measure)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_scores_are_told_which_way_the_scatter_falls(share) -> None:
+    """The slope of the logarithm of sum |g mu|^2 / q, which is the second moment of one sample's part."""
+    bump = Bump()
+    scores = torch.randn(1, 60).double().requires_grad_()
+    drawn = draw_by_score(scores, bump.measure, 200_000, share=share)
+    (found,) = torch.autograd.grad(bump.integral(drawn).sum(), scores)
+    q = (1 - share) * scores.softmax(-1) + share * bump.measure / bump.measure.sum()
+    (exact,) = torch.autograd.grad(((bump.measure * bump.values).square() / q).sum().log(), scores)
+    assert (found - exact).abs().max() < 0.03 * exact.abs().max()
+
+
+def test_scores_that_follow_their_gradient_learn_to_scatter_less() -> None:
+    bump = Bump()
+    scores = torch.zeros(1, 60).double().requires_grad_()
+    optimizer = torch.optim.Adam([scores], 0.1)
+
+    def scatter() -> float:
+        with torch.no_grad():
+            return float(torch.stack([bump.integral(draw_by_score(scores, bump.measure, 8)) for _ in range(300)]).std())
+
+    before = scatter()
+    for _ in range(150):
+        optimizer.zero_grad()
+        bump.integral(draw_by_score(scores, bump.measure, 8)).sum().backward()
+        optimizer.step()
+    assert scatter() < before / 2
+
+
+def test_a_loss_that_does_not_feel_its_samples_teaches_nothing() -> None:
+    bump = Bump()
+    scores = torch.randn(1, 60).double().requires_grad_()
+    (found,) = torch.autograd.grad(0 * bump.integral(draw_by_score(scores, bump.measure, 8)).sum(), scores)
+    assert found.count_nonzero() == 0
+
+
 def test_near_sources_serve_a_local_kernel_better_than_any() -> None:
     x, y = torch.rand(1, 5, 3).double(), torch.rand(1, 200, 3).double()
     measure, u = torch.full((1, 200), 1 / 200).double(), torch.ones(1, 200, 1).double()
