@@ -73,8 +73,9 @@ class LearnedSamples(nn.Module):
     def __init__(self, dim: int, axes: int, *, limit: int = 512, width: int = 32) -> None:
         super().__init__()
         self.limit = limit
-        self.score = nn.Sequential(nn.Linear(dim + axes, width), nn.GELU(), nn.Linear(width, 1, bias=False))
-        nn.init.zeros_(self.score[2].weight)
+        last = nn.Linear(width, 1, bias=False)
+        nn.init.zeros_(last.weight)
+        self.score = nn.Sequential(nn.Linear(dim + axes, width), nn.GELU(), last)
 
     def forward(self, u: Tensor, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
         """All sources, or some with the weights that make their sum unbiased."""
