@@ -23,13 +23,14 @@ class Generate:
 
     gray_scott is reaction and diffusion in its six regimes, in a periodic box of two or three axes; shear_flow is two
     layers of an incompressible fluid in a periodic square that slide past one another and roll up, with a tracer;
-    acoustics is sound in a square of two materials, between walls along x and open ends along y. The same options give
-    the same numbers. Files that are there already are kept, so a stopped command goes on.
+    acoustics is sound in a square of two materials, between walls along x and open ends along y; burgers is a viscous
+    flow with shocks in a square, periodic along x, between walls along y. The same options give the same numbers. Files
+    that are there already are kept, so a stopped command goes on.
 
     Example: fredholm pde generate gray_scott -o DATA --dim 2 --grid 64 --trajectories 10
     """
 
-    name: tyro.conf.Positional[Literal["acoustics", "gray_scott", "shear_flow"]]
+    name: tyro.conf.Positional[Literal["acoustics", "burgers", "gray_scott", "shear_flow"]]
     """What to simulate."""
 
     output: Annotated[Path, tyro.conf.arg(aliases=("-o",))]
@@ -45,7 +46,7 @@ class Generate:
     """Trajectories of each file, dealt out 8 to 1 to 1 to train, valid and test, at least one each."""
 
     frames: int = 101
-    """Frames of a trajectory, 10 units of time apart in gray_scott, 0.1 in shear_flow, 0.02 in acoustics."""
+    """Frames of a trajectory, 10 units of time apart in gray_scott, 0.1 in shear_flow, 0.02 in the others."""
 
     seed: int = 0
     """Of the starts."""

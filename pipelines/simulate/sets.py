@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from . import acoustics, gray_scott, shear_flow
+from . import acoustics, burgers, gray_scott, shear_flow
 from .simulator import Simulator
 
 
@@ -16,6 +16,14 @@ def _gray_scott(dim: int, grid: int) -> Mapping[str, Simulator]:
 def _acoustics(dim: int, grid: int) -> Mapping[str, Simulator]:
     _expect_plane("acoustics", dim)
     return {"acoustics": acoustics.Acoustics(grid=grid)}
+
+
+def _burgers(dim: int, grid: int) -> Mapping[str, Simulator]:
+    _expect_plane("burgers", dim)
+    return {
+        f"burgers_viscosity_{viscosity}": burgers.Burgers(viscosity=viscosity, grid=grid)
+        for viscosity in burgers.VISCOSITIES
+    }
 
 
 def _shear_flow(dim: int, grid: int) -> Mapping[str, Simulator]:
@@ -35,6 +43,7 @@ def _expect_plane(name: str, dim: int) -> None:
 
 SETS: Mapping[str, Callable[[int, int], Mapping[str, Simulator]]] = {
     "acoustics": _acoustics,
+    "burgers": _burgers,
     "gray_scott": _gray_scott,
     "shear_flow": _shear_flow,
 }

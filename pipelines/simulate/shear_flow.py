@@ -8,13 +8,13 @@ With vorticity w, tracer s and stream function psi::
 Pseudo-spectral in float64, products cut at two thirds of the waves; diffusion is advanced exactly, advection to second
 order (`etd`). The mean velocity is zero.
 
-Source: equations of The Well's shear_flow, arXiv:2412.00568; two thirds: Orszag 1971, Journal of the Atmospheric
-Sciences 28, 1074.
+Source: equations of The Well's shear_flow, arXiv:2412.00568.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from .etd import etd2
 from .simulator import Edge, Simulator, generator_of
+from .waves import Rectangle
 
 COURANT = 0.2  # samples that the layers, of speed 1, go in a step
 INTERVAL = 0.1
@@ -98,10 +99,11 @@ class ShearFlow(Simulator):
             FloatingPointError: The solution is no longer finite.
         """
         steps = self.steps or math.ceil(INTERVAL * self.grid / COURANT)
-        advance = etd2(self._diffusion(), self._advection, INTERVAL / steps)
-        wave = torch.fft.rfftn(start, dim=(1, 2)) * self._kept()
+        square = Rectangle((self.grid, self.grid), 1 / self.grid)
+        advance = etd2(self._diffusion(square), partial(_advection, square), INTERVAL / steps)
+        wave = square.waves(start) * square.kept()
         for frame in range(count):
-            state = self._fields(torch.cat((wave[1:], self._velocity(wave[0]))))
+            state = square.fields(torch.cat((wave[1:], _velocity(square, wave[0]))))
             if not torch.isfinite(state).all():
                 raise FloatingPointError(f"shear flow is not finite at frame {frame}: try a lower Reynolds number")
             yield state
@@ -112,33 +114,19 @@ class ShearFlow(Simulator):
         x = torch.arange(self.grid, dtype=torch.float64) / self.grid
         return tuple(torch.meshgrid(x, x, indexing="ij"))  # pyright: ignore[reportReturnType]
 
-    def _waves(self) -> tuple[Tensor, Tensor]:
-        full = torch.fft.fftfreq(self.grid, 1 / self.grid, dtype=torch.float64)
-        half = torch.fft.rfftfreq(self.grid, 1 / self.grid, dtype=torch.float64)
-        return tuple(2 * math.pi * k for k in torch.meshgrid(full, half, indexing="ij"))  # pyright: ignore[reportReturnType]
-
-    def _kept(self) -> Tensor:
-        """Waves whose products do not fold back onto one another."""
-        x, y = self._waves()
-        return torch.maximum(x.abs(), y.abs()) < 2 * math.pi * self.grid / 3
-
-    def _diffusion(self) -> Tensor:
-        x, y = self._waves()
+    def _diffusion(self, square: Rectangle) -> Tensor:
+        x, y = square.numbers()
         diffusivities = (1 / self.reynolds, 1 / (self.reynolds * self.schmidt))
         return -torch.stack([diffusivity * (x**2 + y**2) for diffusivity in diffusivities])
 
-    def _velocity(self, vorticity: Tensor) -> Tensor:
-        x, y = self._waves()
-        square = x**2 + y**2
-        square[0, 0] = 1  # no mean
-        stream = vorticity / square
-        return torch.stack((1j * y * stream, -1j * x * stream))
 
-    def _advection(self, wave: Tensor) -> Tensor:
-        x, y = self._waves()
-        u, v = self._fields(self._velocity(wave[0]))
-        slopes = u * self._fields(1j * x * wave) + v * self._fields(1j * y * wave)
-        return -torch.fft.rfftn(slopes, dim=(1, 2)) * self._kept()
+def _velocity(square: Rectangle, vorticity: Tensor) -> Tensor:
+    x, y = square.numbers()
+    laplacian = x**2 + y**2
+    laplacian[0, 0] = 1  # no mean
+    stream = vorticity / laplacian
+    return torch.stack((1j * y * stream, -1j * x * stream))
 
-    def _fields(self, wave: Tensor) -> Tensor:
-        return torch.fft.irfftn(wave, s=(self.grid, self.grid), dim=(1, 2))
+
+def _advection(square: Rectangle, wave: Tensor) -> Tensor:
+    return square.advection(_velocity(square, wave[0]), wave)

@@ -13,6 +13,7 @@ QUICK = ["--grid", 8, "--trajectories", 3, "--frames", 3]
 
 MADE = [  # name, axes, files of a split, edges
     ("acoustics", 2, 1, ("WALL", "OPEN")),
+    ("burgers", 2, 3, ("PERIODIC", "WALL")),
     ("gray_scott", 2, 6, ("PERIODIC",) * 2),
     ("gray_scott", 3, 6, ("PERIODIC",) * 3),
     ("shear_flow", 2, 6, ("PERIODIC",) * 2),
@@ -37,7 +38,7 @@ def test_what_is_made_is_good_and_kept(
     says(capsys, "made with other options", code=fredholm(*made, "--seed", 1))
 
 
-@pytest.mark.parametrize("name", ["acoustics", "shear_flow"])
+@pytest.mark.parametrize("name", ["acoustics", "burgers", "shear_flow"])
 def test_what_is_of_the_plane_stays_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     code = fredholm("pde", "generate", name, "-o", tmp_path / "set", "--dim", 3, *QUICK)
     says(capsys, "expected --dim 2, got 3", code=code)
