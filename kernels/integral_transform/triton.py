@@ -355,8 +355,8 @@ def _range(starts_ptr, own, own_count, other_count):
 
 @triton.jit
 def _met(others_ptr, weights_ptr, at, stop, OTHERS: tl.constexpr):
-    """Some others, their weights in the sum, and which of them there are; `[1, OTHERS]`."""
-    other = at + tl.arange(0, OTHERS)[None, :]
+    """Some others, int64, as offsets are, their weights in the sum, and which of them there are; `[1, OTHERS]`."""
+    other = at + tl.arange(0, OTHERS)[None, :].to(tl.int64)
     inside = other < stop
     weight = inside.to(tl.float32)
     if others_ptr is not None:

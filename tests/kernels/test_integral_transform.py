@@ -26,6 +26,7 @@ from fredholm.kernels.integral_transform.reference import (
     mlp_reference,
 )
 from torch import nn
+from torch.utils import deterministic
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # `fredholm.kernels.integral_transform` is the function; its modules are reached by name.
@@ -631,6 +632,36 @@ def test_triton_gives_the_same_bits_again(in_triton) -> None:
     for function in (mlp, selecting(mlp, index)):
         for once, again in zip(*(results(function, mlp.tensors) for _ in range(2)), strict=True):
             assert torch.equal(once, again)
+
+
+def test_points_may_lie_further_along_than_32_bits_count(in_triton) -> None:
+    """Two points, each a cloud, at the end of a tensor of which nothing else is touched, and so takes no memory."""
+    module = importlib.import_module("fredholm.kernels.integral_transform.triton")
+    width, points = 64, 2**25 + 2
+    own, others, factors = (rand(2, width).float() for _ in range(3))
+    places, matrices, vectors, slope = (
+        rand(2, 1).float(),
+        rand(2, width, width).float(),
+        rand(2, 1).float(),
+        rand(width),
+    )
+
+    def moments(points: int) -> torch.Tensor:
+        far = [_at_the_end(each, points) for each in (own, places, others, places.flip(0), factors)]
+        side = module._Side(*far, slope, (1, 1), None, "ieee")
+        return side.moments(slice(points - 2, points), matrices, _at_the_end(vectors, points))
+
+    assert points * width > 2**31
+    assert torch.equal(moments(points), moments(2))
+
+
+def _at_the_end(values: torch.Tensor, rows: int) -> torch.Tensor:
+    """The last of so many rows."""
+    filled, deterministic.fill_uninitialized_memory = deterministic.fill_uninitialized_memory, False
+    memory = torch.empty(rows, *values.shape[1:], dtype=values.dtype)
+    deterministic.fill_uninitialized_memory = filled
+    memory[rows - len(values) :] = values
+    return memory
 
 
 @pytest.mark.parametrize("sizes", [(0, 5, 7), (2, 0, 7), (2, 5, 0)])
