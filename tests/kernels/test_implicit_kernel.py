@@ -288,6 +288,21 @@ def test_strides_do_not_matter_to_triton(in_triton) -> None:
         assert torch.equal(ours, truth)  # the same bits in every run, too
 
 
+def test_channels_may_lie_further_apart_than_32_bits_count(in_triton, monkeypatch) -> None:
+    """Of 2^30 taps the first ones are made; the rest is not touched and so takes no memory."""
+    module = importlib.import_module("fredholm.kernels.implicit_kernel.triton")
+    launch, siren, some = module.launch, Siren((64,), window=False, dtype=torch.float16), slice(64)
+    expected = siren.sample(*siren.parts)
+    monkeypatch.setattr(
+        module, "launch", lambda kernel, programs, *rest, **options: launch(kernel, 1, *rest, **options)
+    )
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)
+    axis = torch.empty(2**30, dtype=torch.float32)
+    axis[some] = siren.axes[0]
+    weights, biases, options = siren.arguments(siren.parts)
+    assert torch.equal(module.synthesise([axis], weights, biases, **options)[..., some], expected)
+
+
 AXES = [torch.zeros(3), torch.zeros(4)]
 W, B = [torch.zeros(6, 2), torch.zeros(6, 6), torch.zeros(4, 6)], [torch.zeros(6), torch.zeros(6), torch.zeros(4)]
 MISFITS = [
