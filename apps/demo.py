@@ -7,10 +7,9 @@ from typing import Annotated
 
 import numpy as np
 import tyro
-from lightning_fabric import Fabric
 
 from ..pipelines.dataset import open_dataset
-from ..pipelines.devices import best_precision, pick_device
+from ..pipelines.devices import best_precision, fabric_of, pick_device
 from ..pipelines.nifti import read_labels, read_volume, write_labels
 from ..pipelines.phantom import write_phantom
 from ..pipelines.pictures import overlay_figure, png_bytes, training_figure
@@ -102,7 +101,7 @@ class Demo:
         for stale in (folder / "plan.yaml", folder / "log.csv"):
             stale.unlink(missing_ok=True)
         run = Run.create(folder, plan)
-        fabric = Fabric(accelerator=device.type, devices=1, precision=recipe.precision)
+        fabric = fabric_of(device, recipe.precision)
         with bar("training") as progress:
             trainer = Trainer(run, Segmenting(run.plan, prepared.training), progress, fabric)
             train(trainer, minutes=self.minutes)

@@ -4,14 +4,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from ..pipelines.files import replacing, write_text
-from ..pipelines.inspection import Layer, observe
 from .anyrun import open_any
 from .console import result, table
+
+if TYPE_CHECKING:
+    from ..pipelines.inspection import Layer
 
 COLUMNS = {
     "entropy": "entropy/bits",
@@ -53,6 +55,8 @@ class Inspect:
 
     def run(self) -> None:
         """Observe, then tell."""
+        from ..pipelines.inspection import observe
+
         if self.picture is not None and self.picture.suffix != ".png":
             raise ValueError(f"{self.picture}: the name of a picture ends in .png")
         opened = open_any(self.run_folder)
@@ -69,7 +73,7 @@ class Inspect:
         if self.json is not None:
             write_text(self.json, json.dumps([asdict(layer) for layer in layers], indent=1) + "\n")
 
-    def _draw(self, layers: Sequence[Layer], picture: Path) -> None:
+    def _draw(self, layers: Sequence["Layer"], picture: Path) -> None:
         from ..pipelines.inspection.picture import layers_figure
         from ..pipelines.pictures import png_bytes
 
@@ -77,7 +81,7 @@ class Inspect:
             beside.write_bytes(png_bytes(layers_figure(layers)))
 
 
-def _numbers(layers: Sequence[Layer]) -> str:
+def _numbers(layers: Sequence["Layer"]) -> str:
     names = [name for name in COLUMNS if any(name in layer.found for layer in layers)]
     rows = [[layer.name, layer.mixer, *(_word(layer.found.get(name)) for name in names)] for layer in layers]
     return table(["layer", "mixer", *(COLUMNS[name] for name in names)], rows)
@@ -87,7 +91,7 @@ def _word(value: float | list[float] | None) -> str | float:
     return " ".join(f"{one:.3g}" for one in value) if isinstance(value, list) else "-" if value is None else value
 
 
-def _shares(layers: Sequence[Layer]) -> str:
+def _shares(layers: Sequence["Layer"]) -> str:
     rows = [(layer.name, found) for layer in layers if isinstance(found := layer.found.get("shares"), list)]
     return table(
         ["share of anchor", *(str(n) for n in range(1, len(rows[0][1]) + 1))], [[name, *one] for name, one in rows]

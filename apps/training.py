@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
-from lightning_fabric import Fabric
 
 from ..backbones import Interpolation
-from ..pipelines.devices import Precision, launched, pick_device
+from ..pipelines.devices import Precision, fabric_of, launched, pick_device
 from ..pipelines.phases import AnchorPhases
-from ..pipelines.run import Run
+from ..pipelines.run import P, Run
 from ..pipelines.scores import ScoreTable
 from ..pipelines.training import CALIBRATION, Task, Trainer
-from .console import bar, note
+from .console import bar, mute, note
 from .extras import extra
 
 EPOCH = 250  # steps that are called an epoch
@@ -61,7 +60,7 @@ PLAIN_RESIDUALS = InterpolationOptions()
 
 @dataclass(kw_only=True)
 class TrainingOptions:
-    """Options of commands that train on one device; a command overrides a default by naming it again."""
+    """Options of commands that train; a command overrides a default by naming it again."""
 
     usual_epochs: ClassVar[int] = 100
 
@@ -92,6 +91,9 @@ class TrainingOptions:
     device: str = "auto"
     """auto, cpu, cuda."""
 
+    devices: int = 1
+    """GPUs, or processes on a CPU, that share each step; every one has its own `batch` examples."""
+
     workers: int = 0
     """Processes that make examples; 0 is the training process itself."""
 
@@ -107,7 +109,8 @@ class TrainingOptions:
     """Go on with the run in RUN as it was planned; other options are the run's."""
 
     def check(self) -> None:
-        """Refuse options that exclude each other."""
+        """Refuse options that exclude each other; from here on the first process speaks for all."""
+        leads()
         if self.minutes is not None and self.epochs is not None:
             raise ValueError("--minutes and --epochs exclude each other: give one of them")
 
@@ -123,10 +126,25 @@ class TrainingOptions:
 
     def train(self, run: Run[Any], task: Task, logs: list[Callable[[Mapping[str, float]], None]]) -> ScoreTable | None:
         """Train the run's network to the end, with a bar; the scores of its last validation."""
-        fabric = Fabric(accelerator=pick_device(self.device).type, devices=1, precision=run.plan.recipe.precision)
+        fabric = fabric_of(pick_device(self.device), run.plan.recipe.precision, self.devices)
         with launched(fabric), bar("training") as progress:
             trainer = Trainer(run, task, progress, fabric, self.workers, logs)
             return train(trainer, minutes=self.minutes, resume=self.resume)
+
+
+def leads() -> bool:
+    """Whether this is the first of the processes that train together; the others are muted."""
+    from lightning_fabric.utilities.rank_zero import rank_zero_only
+
+    first = rank_zero_only.rank == 0  # pyright: ignore[reportFunctionMemberAccess]
+    if not first:
+        mute()
+    return first
+
+
+def create(output: Path, plan: P) -> Run[P]:
+    """A new run, made by the first process: it starts the others only when nothing is left that could go wrong."""
+    return Run.create(output, plan) if leads() else Run(output, plan)
 
 
 def train(trainer: Trainer, *, minutes: float | None, resume: bool = False) -> ScoreTable | None:

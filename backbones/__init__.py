@@ -25,7 +25,7 @@ from .point_itnet import PointBody, PointITNet
 from .registers import RegisterPool, Registers
 from .residual import ResidualBlock
 from .rotary import AxialRotary
-from .stages import AttentionBlock, Hyena, Integral, WindowAttention
+from .stages import Hyena, Integral, WindowAttention
 from .unet_classic import UNetClassic
 from .universal_interpolation import (
     Anchors,
@@ -39,7 +39,6 @@ from .universal_interpolation import (
 
 __all__ = [
     "Anchors",
-    "AttentionBlock",
     "AxialRotary",
     "ConvNextUNet",
     "ConvolutionKernel",

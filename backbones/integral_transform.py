@@ -20,7 +20,7 @@ from ..kernels import Selection, draw_by_score, draw_near, draw_uniform
 from .kappa import MLPKernel
 
 Measure = Tensor | Selection
-Strategy = Callable[[Tensor, Tensor, Tensor, "torch.Generator | None"], Measure]
+Strategy = Callable[[Tensor, Tensor, Tensor, int | None], Measure]
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class UniformSamples:
 
     limit: int = 512
 
-    def __call__(self, u: Tensor, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
+    def __call__(self, u: Tensor, positions: Tensor, measure: Tensor, seed: int | None) -> Measure:
         """All sources, or some with the weights that make their sum unbiased."""
         few = measure.shape[1] <= self.limit
-        return measure if few else draw_uniform(measure, self.limit, generator=generator)
+        return measure if few else draw_uniform(measure, self.limit, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class NearSamples:
     limit: int = 64
     reach: float = 0.1
 
-    def __call__(self, u: Tensor, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
+    def __call__(self, u: Tensor, positions: Tensor, measure: Tensor, seed: int | None) -> Measure:
         """All sources, or some for each target with the weights that make their sum unbiased."""
         if measure.shape[1] <= self.limit:
             return measure
-        return draw_near(positions, positions, measure, self.limit, reach=self.reach, generator=generator)
+        return draw_near(positions, positions, measure, self.limit, reach=self.reach, seed=seed)
 
 
 class LearnedSamples(nn.Module):
@@ -77,12 +77,12 @@ class LearnedSamples(nn.Module):
         nn.init.zeros_(last.weight)
         self.score = nn.Sequential(nn.Linear(dim + axes, width), nn.GELU(), last)
 
-    def forward(self, u: Tensor, positions: Tensor, measure: Tensor, generator: torch.Generator | None) -> Measure:
+    def forward(self, u: Tensor, positions: Tensor, measure: Tensor, seed: int | None) -> Measure:
         """All sources, or some with the weights that make their sum unbiased."""
         if measure.shape[1] <= self.limit:
             return measure
         scores = self.score(torch.cat([u.detach(), positions.detach().to(u.dtype)], -1))[..., 0]
-        return draw_by_score(scores, measure, self.limit, generator=generator)
+        return draw_by_score(scores, measure, self.limit, seed=seed)
 
 
 class IntegralTransform(nn.Module):
@@ -93,7 +93,7 @@ class IntegralTransform(nn.Module):
         spatial_dims: Axes of the positions.
         kernel: Builds a head's kernel from its channels and the axes.
         heads: Heads; they divide `dim`.
-        strategy: From features, positions, measure and a source of chance to the measure that is used, such as
+        strategy: From features, positions, measure and a seed, None in training, to the measure that is used, such as
             `UniformSamples`, `NearSamples` and `LearnedSamples`; None uses all sources.
             In evaluation chance starts at the same place in each call, so the same input gives the same output.
         spacing: Distance of neighbouring cells where the input is a grid; None makes the longest axis 1.
@@ -160,8 +160,7 @@ class IntegralTransform(nn.Module):
             measure = torch.full(u.shape[:2], 1 / max(u.shape[1], 1), dtype=real, device=u.device)
         if self.strategy is None or isinstance(measure, Selection):
             return measure
-        generator = None if self.training else torch.Generator(u.device).manual_seed(0)
-        return self.strategy(u, positions, measure, generator)
+        return self.strategy(u, positions, measure, None if self.training else 0)
 
 
 def cell_centres(grid: Sequence[int], spacing: float | None = None, device: torch.device | None = None) -> Tensor:

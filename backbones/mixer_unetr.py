@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
-from monai.networks.blocks.patchembedding import PatchEmbed
-from monai.networks.nets.swin_unetr import PatchMerging, PatchMergingV2
 from torch import Tensor, nn
 
 from .conv_block import DecoderBlock, EncoderBlock, Head
-from .stages import Hyena, Integral, StageSetting, WindowAttention, features
+from .stages import Hyena, Integral, Merging, StageSetting, WindowAttention, features
 from .universal_interpolation import Interpolation, residuals
 
 LETTERS: Mapping[str, type] = {"A": WindowAttention, "H": Hyena, "I": Integral}
@@ -37,7 +35,7 @@ class Encoder:
         patch_norm: Whether tokens are normalised at the start.
         mlp_ratio: Width of the perceptrons' hidden layers.
         drop_path: Chance in training of skipping a branch of the last block; earlier blocks have less, linearly.
-        merging: Patch merging; MONAI's `PatchMergingV2` for its "mergingv2".
+        merging: Patch merging, by MONAI's name.
         convolve_first: Whether each stage starts with a residual convolution block (SwinUNETR v2).
         interpolation: Universal interpolation in the place of the mixers' plain residuals, its layers counted through
             all stages; None for none.
@@ -51,7 +49,7 @@ class Encoder:
     patch_norm: bool = False
     mlp_ratio: float = 4.0
     drop_path: float = 0.0
-    merging: type[PatchMergingV2] = PatchMerging
+    merging: Merging = "merging"
     convolve_first: bool = False
     interpolation: Interpolation | None = None
 
@@ -86,6 +84,8 @@ class MixerUNETR(nn.Module):
         affine_norm: bool = False,
         deep_supervision: int = 0,
     ) -> None:
+        from monai.networks.blocks.patchembedding import PatchEmbed  # here, as in `stages`
+
         super().__init__()
         encoder = encoder or Encoder()
         _check(stages, feature_size, spatial_dims, encoder, deep_supervision)

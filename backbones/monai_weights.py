@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from monai.networks.nets.swin_unetr import MERGING_MODE
 from torch import Tensor, nn
 
 from ..kernels import Boundary
@@ -18,7 +17,7 @@ from .hyena import HyenaND, ProductGates, ShortConvolution, half_grid, whole_gri
 from .implicit_kernel import GaussianWindow, ImplicitKernel, Siren, StepCoordinates
 from .mixer_unetr import Encoder, MixerUNETR
 from .registers import RegisterPool
-from .stages import Hyena, WindowAttention
+from .stages import Hyena, Merging, WindowAttention
 
 PREFIXES = ("module.", "model.", "network.", "net.", "_orig_mod.", "state_dict.")
 
@@ -76,7 +75,7 @@ class MonaiOptions:
     grid: Literal["single", "double"] = "single"
     cache: int = 32
     attenuation: float = 0.95
-    merging: Literal["merging", "mergingv2"] = "merging"
+    merging: Merging = "merging"
 
 
 def from_monai(state: Mapping[str, Tensor], options: MonaiOptions | None = None) -> MixerUNETR:
@@ -163,7 +162,7 @@ def _build(state: Mapping[str, Tensor], options: MonaiOptions) -> MixerUNETR:
             patch=embed.shape[2],
             patch_norm="swinViT.patch_embed.norm.weight" in state,
             mlp_ratio=first_mlp.shape[0] / first_mlp.shape[1],
-            merging=MERGING_MODE[options.merging],
+            merging=options.merging,
             convolve_first=any(name.startswith("swinViT.layers1c.") for name in state),
         ),
         affine_norm="encoder1.layer.norm1.weight" in state,

@@ -8,9 +8,33 @@ The first sum is a part: `UniversalInterpolation` takes its place where a deep s
 from collections.abc import Callable
 
 import torch
-from monai.networks.blocks.mlp import MLPBlock
-from monai.networks.layers.drop_path import DropPath
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+class Perceptron(nn.Module):
+    """Two linear layers with a GELU between, each position by itself; its weights have MONAI's names."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.linear1 = nn.Linear(dim, hidden)
+        self.linear2 = nn.Linear(hidden, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(..., dim)` to the same."""
+        return self.linear2(F.gelu(self.linear1(x)))
+
+
+class DropPath(nn.Module):
+    """In training a sample of the batch is lost with this chance, and the others grow to make up for it."""
+
+    def __init__(self, chance: float) -> None:
+        super().__init__()
+        self.chance = chance
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From `(batch, ...)` to the same."""
+        return x * F.dropout(x.new_ones(len(x), *[1] * (x.ndim - 1)), self.chance, self.training)
 
 
 class ResidualBlock(nn.Module):
@@ -37,7 +61,7 @@ class ResidualBlock(nn.Module):
         self.norm1 = nn.LayerNorm(dim)
         self.mixer = mixer
         self.norm2 = nn.LayerNorm(dim)
-        self.mlp = MLPBlock(hidden_size=dim, mlp_dim=int(dim * mlp_ratio), dropout_mode="swin")
+        self.mlp = Perceptron(dim, int(dim * mlp_ratio))
         self.drop_path = DropPath(drop_path) if drop_path > 0 else nn.Identity()
         self.residual = residual
 

@@ -2,23 +2,15 @@
 
 A stage takes and gives `(batch, *grid, dim)` and the registers, `(batch, count, dim)` or None. The table at the end
 turns letters into stages, for plans and commands; whoever builds a network in Python may pass stages of their own.
+MONAI is imported where a stage is built, for that takes longer than all else: not everybody builds one.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Literal
 
-import torch
 import torch.nn.functional as F
-from monai.networks.nets.swin_unetr import (
-    PatchMerging,
-    PatchMergingV2,
-    SwinTransformerBlock,
-    compute_mask,
-    get_window_size,
-)
 from torch import Tensor, nn
 
 from ..kernels import Boundary
@@ -31,6 +23,7 @@ from .residual import ResidualBlock
 from .universal_interpolation import Residual
 
 State = tuple[Tensor, Tensor | None]
+Merging = Literal["merging", "mergingv2"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +40,10 @@ class WindowAttention:
     heads: int | tuple[int, ...] = 3
     qkv_bias: bool = True
 
-    def stage(self, setting: "StageSetting") -> "AttentionStage":
+    def stage(self, setting: "StageSetting") -> nn.Module:
         """Build one stage."""
+        from .window_attention import AttentionStage
+
         return AttentionStage(setting, self)
 
 
@@ -114,7 +109,7 @@ class StageSetting:
         mlp_ratio: Width of the perceptrons' hidden layers, as a multiple of `dim`.
         drop_path: Chance of skipping a branch in training, one for each block.
         residuals: From x and the mixer's branch to what goes on, one for each block.
-        merging: How 2 voxels along each axis become one.
+        merging: How 2 voxels along each axis become one, by MONAI's name.
         carry: Whether registers go on to a later stage.
     """
 
@@ -125,12 +120,14 @@ class StageSetting:
     mlp_ratio: float
     drop_path: tuple[float, ...]
     residuals: Sequence[Residual]
-    merging: type[PatchMergingV2] = PatchMerging
+    merging: Merging = "merging"
     carry: bool = False
 
-    def merge(self) -> PatchMergingV2:
+    def merge(self) -> nn.Module:
         """The patch merging at the stage's end."""
-        return self.merging(dim=self.dim, norm_layer=nn.LayerNorm, spatial_dims=self.axes)
+        from monai.networks.nets.swin_unetr import MERGING_MODE
+
+        return MERGING_MODE[self.merging](dim=self.dim, norm_layer=nn.LayerNorm, spatial_dims=self.axes)
 
     def block(self, mixer: nn.Module, index: int) -> ResidualBlock:
         """The residual block round a mixer."""
@@ -138,57 +135,12 @@ class StageSetting:
         return ResidualBlock(self.dim, mixer, mlp_ratio=self.mlp_ratio, drop_path=drop, residual=residual)
 
 
-class AttentionBlock(SwinTransformerBlock):
-    """MONAI's block, with the first of its two residuals as a part, as in `ResidualBlock`."""
-
-    def __init__(self, *, residual: Residual, **options: Any) -> None:
-        super().__init__(**options)
-        self.residual = residual
-
-    def forward(self, x: Tensor, mask_matrix: Tensor | None) -> Tensor:
-        """From `(batch, *grid, dim)` to the same."""
-        x = self.residual(x, self.drop_path(self.forward_part1(x, mask_matrix)))
-        return x + self.forward_part2(x)
-
-
-class AttentionStage(nn.Module):
-    """Blocks of windowed attention, every second one shifted by half a window; registers pass by untouched."""
-
-    def __init__(self, setting: StageSetting, options: WindowAttention) -> None:
-        super().__init__()
-        self.window = _each(options.window, setting.axes)
-        heads = options.heads
-        self.blocks = nn.ModuleList(
-            AttentionBlock(
-                dim=setting.dim,
-                num_heads=heads[setting.index] if isinstance(heads, tuple) else heads * 2**setting.index,
-                window_size=self.window,
-                shift_size=tuple(n // 2 if block % 2 else 0 for n in self.window),
-                mlp_ratio=setting.mlp_ratio,
-                qkv_bias=options.qkv_bias,
-                drop_path=drop,
-                use_flash_attention=True,  # without gradients alone, as MONAI has it
-                residual=residual,
-            )
-            for block, (drop, residual) in enumerate(zip(setting.drop_path, setting.residuals, strict=True))
-        )
-        self.merge = setting.merge()
-        self.carry = nn.Linear(setting.dim, 2 * setting.dim) if setting.carry else None
-
-    def forward(self, x: Tensor, registers: Tensor | None = None) -> State:
-        """Mix, then merge."""
-        mask = _shift_mask(tuple(x.shape[1:-1]), self.window, x.device)
-        for block in self.blocks:
-            x = block(x, mask)
-        return self.merge(x), _carried(self.carry, registers)
-
-
 class HyenaStage(nn.Module):
     """Blocks of HyenaND, with registers in front of the grid where there are any."""
 
     def __init__(self, setting: StageSetting, options: Hyena) -> None:
         super().__init__()
-        boundary = _each(options.boundary, setting.axes)
+        boundary = each_axis(options.boundary, setting.axes)
         count = options.registers
         self.registers = Registers(count, setting.dim) if count else None
         self.blocks = nn.ModuleList(
@@ -207,7 +159,7 @@ class HyenaStage(nn.Module):
             x = block(x)
         if self.registers is not None:
             x, registers = self.registers.split(x, samples)
-        return self.merge(x), _carried(self.carry, registers)
+        return self.merge(x), carried(self.carry, registers)
 
 
 class IntegralStage(nn.Module):
@@ -224,28 +176,20 @@ class IntegralStage(nn.Module):
 
     def forward(self, x: Tensor, registers: Tensor | None = None) -> State:
         """Mix, then merge."""
-        return self.merge(self.blocks(x)), _carried(self.carry, registers)
+        return self.merge(self.blocks(x)), carried(self.carry, registers)
 
 
-def _carried(carry: nn.Linear | None, registers: Tensor | None) -> Tensor | None:
+def carried(carry: nn.Linear | None, registers: Tensor | None) -> Tensor | None:
+    """What a later stage gets of the registers."""
     return None if carry is None or registers is None else carry(registers)
 
 
-def _each(value, axes: int) -> tuple:
+def each_axis(value, axes: int) -> tuple:
     """One value for each axis."""
     each = tuple(value) if isinstance(value, tuple | list) else (value,) * axes
     if len(each) != axes:
         raise ValueError(f"expected one value or {axes}, one for each axis, got {value!r}")
     return each
-
-
-def _shift_mask(grid: tuple[int, ...], window: tuple[int, ...], device: torch.device) -> Tensor | None:
-    """What keeps voxels apart that a shifted window brings together from opposite ends of the grid."""
-    size, shift = get_window_size(grid, window, tuple(n // 2 for n in window))
-    if not any(shift):
-        return None
-    padded = [math.ceil(n / w) * w for n, w in zip(grid, size, strict=True)]
-    return compute_mask(padded, size, shift, device)
 
 
 def features(x: Tensor) -> Tensor:

@@ -6,16 +6,17 @@ Where its labels may differ stands in `AGREEMENT`.
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from monai.data.meta_tensor import MetaTensor
-from monai.utils.type_conversion import convert_to_dst_type
 
 from .plan import Plan
 from .postprocess import postprocess
 from .sliding import SIGMA
 from .volume import Volume
+
+if TYPE_CHECKING:
+    from monai.data.meta_tensor import MetaTensor
 
 OVERLAP = 0.5  # of windows, as `Predictor` has it
 VERSION = "1.0.0"
@@ -156,8 +157,10 @@ def inference(plan: Plan) -> dict[str, Any]:
     }
 
 
-def cleaned(labels: MetaTensor, plan: Plan) -> MetaTensor:
+def cleaned(labels: "MetaTensor", plan: Plan) -> "MetaTensor":
     """A label map `(1, i, j, k)` of MONAI after the plan's post-processing."""
+    from monai.utils.type_conversion import convert_to_dst_type
+
     volume = Volume(labels[0].numpy().astype(np.int16), labels.affine.numpy())
     result = postprocess(volume.array, plan.postprocessing, plan.names, volume.voxel_ml)
     return convert_to_dst_type(result[None], dst=labels)[0]

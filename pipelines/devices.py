@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from lightning_fabric import Fabric
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric  # loads PyTorch's compiler: seconds that only training has to wait for
 
 Precision = Literal["32-true", "bf16-mixed"]
 
@@ -35,8 +37,16 @@ def best_precision(device: torch.device) -> Precision:
     return "bf16-mixed" if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else "32-true"
 
 
+def fabric_of(device: torch.device, precision: Precision, devices: int = 1) -> "Fabric":
+    """What trains on so many GPUs, or in so many processes on a CPU."""
+    from lightning_fabric import Fabric
+
+    strategy = "ddp" if devices > 1 else "auto"
+    return Fabric(accelerator=device.type, devices=devices, strategy=strategy, precision=precision)
+
+
 @contextmanager
-def launched(fabric: Fabric) -> Iterator[None]:
+def launched(fabric: "Fabric") -> Iterator[None]:
     """All processes of a Fabric while the block runs; the first one starts the others, which run the program anew."""
     fabric.launch()
     try:

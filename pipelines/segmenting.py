@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .augment import CTAugmentation
 from .losses import deeply_supervised
 from .plan import DIRECTIONS, Plan, Recipe
 from .sampling import Patches, PreparedCase
@@ -37,6 +36,8 @@ class Segmenting:
 
     def examples(self, count: int) -> Patches:
         """`count` patches, each `(image (1, *window), labels (*window))`."""
+        from .augment import CTAugmentation
+
         low, high = self.plan.preparation.range
         return Patches(
             self.training,

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from monai.data.utils import compute_importance_map
 from torch import Tensor
 
 from .resample import axis_matrix
@@ -130,6 +129,8 @@ def _planes(
 
 def importance(window: Sequence[int]) -> Tensor:
     """The weight of each voxel of a window: a Gaussian, at least `LEAST_WEIGHT`. MONAI's own, so both blend alike."""
+    from monai.data.utils import compute_importance_map
+
     return compute_importance_map(tuple(window), mode="gaussian", sigma_scale=SIGMA)
 
 

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -23,6 +22,9 @@ from .recipe import TrainingRecipe
 from .run import Run
 from .schedule import learning_rate
 from .scores import ScoreTable
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 LOG_EVERY = 10  # steps that one line of the log sums up
 CALIBRATION = 8  # steps that are timed to turn minutes into steps
@@ -91,7 +93,7 @@ class Trainer:
     run: Run[Any]
     task: Task
     progress: Progress
-    fabric: Fabric
+    fabric: "Fabric"
     workers: int = 0
     logs: Sequence[Callable[[Mapping[str, float]], None]] = ()
 

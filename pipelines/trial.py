@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from lightning_fabric import Fabric
 
 from ..kernels import reuse_host_memory
+from .devices import fabric_of
 from .memory import peak_resident_bytes, resident_bytes
 from .plan import Plan
 from .run import Run
@@ -53,10 +53,9 @@ def main(plan: Plan, device: torch.device) -> dict[str, float]:
     assert plan.recipe is not None
     recipe = replace(plan.recipe, steps=STEPS, save_every=0, validate_every=0)
     plan = replace(plan, recipe=recipe)
-    fabric = Fabric(accelerator=device.type, devices=1, precision=recipe.precision)
     with tempfile.TemporaryDirectory() as folder:
         task = Segmenting(plan, [_noise(plan)])
-        Trainer(Run.create(Path(folder), plan), task, watch, fabric).fit()
+        Trainer(Run.create(Path(folder), plan), task, watch, fabric_of(device, recipe.precision)).fit()
     grown = torch.cuda.max_memory_reserved(device) if device.type == "cuda" else peak_resident_bytes() - start
     return {"seconds": watch.times[-1] - watch.times[-2], "grown_bytes": grown}
 

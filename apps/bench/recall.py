@@ -15,7 +15,7 @@ from ...pipelines.recall.task import Recalling
 from ...pipelines.recipe import TrainingRecipe
 from ...pipelines.run import Run
 from ..console import note, result, table
-from ..training import TrainingOptions
+from ..training import TrainingOptions, create, leads
 
 SIDES = {"small": (32, 16, 8), "paper": (64, 32, 16)}  # of the square (the line is as many samples), cube and glyphs
 COLUMNS = ("run", "weights", "steps", "minutes", "mse", "mean guess", "share")
@@ -83,12 +83,12 @@ class BenchRecall(TrainingOptions):
         plan, file = self._plan(), self.output / "recall.csv"
         self.output = self.output / self._name
         logs = self.logs()
-        run = Run.open(self.output, RecallPlan.read) if self.resume else Run.create(self.output, plan)
+        run = Run.open(self.output, RecallPlan.read) if self.resume else create(self.output, plan)
         task = Recalling(run.plan)
         guess, weights = task.mean_guess(), sum(weight.numel() for weight in run.plan.build().parameters())
         note(f"{weights:,} weights; the mean target has an error of {guess:.4f}")
         scores = self.train(run, task, logs)
-        if scores is not None:
+        if scores is not None and leads():
             last = run.read_log()[-1]
             numbers = (last["step"] + 1, last["seconds"] / 60, scores.casewise, guess, scores.casewise / guess)
             _keep(file, [self._name, str(weights), *(format(number, ".6g") for number in numbers)])

@@ -10,7 +10,7 @@ from ...pipelines.run import Run
 from ..console import note, result
 from ..extras import extra
 from ..segment.tables import metric_table
-from ..training import TrainingOptions
+from ..training import TrainingOptions, create
 
 if TYPE_CHECKING:
     from ...pipelines.forecast.plan import SurrogatePlan
@@ -100,7 +100,7 @@ class TrainSurrogate(TrainingOptions):
                 data={"folder": str(self.data)},
             )
             plan.build()  # what does not fit is told before a run is made
-            run = Run.create(self.output, plan)
+            run = create(self.output, plan)
         plan = run.plan
         training = Windows(folder, "train", plan.history, plan.recipe.unroll)
         check_fits(plan.simulation, training, str(self.data))

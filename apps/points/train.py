@@ -11,7 +11,7 @@ from ...pipelines.run import Run
 from ...pipelines.scores import ScoreTable
 from ..console import bar, note, result, table
 from ..extras import extra
-from ..training import TrainingOptions
+from ..training import TrainingOptions, create
 
 if TYPE_CHECKING:
     from ...pipelines.points.plan import PointPlan
@@ -82,7 +82,7 @@ class TrainPoints(TrainingOptions):
         if plan.normals and not clouds.has_normals:
             raise ValueError(f"{self.data}: --normals was asked for, and not every cloud has them")
         training, validation = split_off(clouds, plan.data["held_out"], plan.recipe.seed)
-        run = earlier or Run.create(self.output, plan)
+        run = earlier or create(self.output, plan)
         weights = sum(weight.numel() for weight in plan.build().parameters())
         note(
             f"{len(training)} clouds of {len(plan.names)} classes to learn, {len(validation)} to choose the best by; "

@@ -5,20 +5,18 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from lightning_fabric import Fabric
-from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from ...pipelines.cache import ANEW, Cache, Keep
 from ...pipelines.classes import few
 from ...pipelines.dataset import DataSet, open_dataset
-from ...pipelines.devices import launched, pick_device
+from ...pipelines.devices import fabric_of, launched, pick_device
 from ...pipelines.plan import Plan
 from ...pipelines.planning import Prepared, plan_dataset, prepare_cases
 from ...pipelines.run import Run
 from ...pipelines.segmenting import Segmenting
 from ...pipelines.training import Trainer
-from ..console import bar, mute, note, result
-from ..training import curves, train
+from ..console import bar, note, result
+from ..training import create, curves, leads, train
 from .choices import Choices
 from .tables import metric_table
 
@@ -65,25 +63,22 @@ class Train(Choices):
 
     def run(self) -> None:
         """Train."""
+        leads()
         self._check()
-        device, leads = pick_device(self.device), rank_zero_only.rank == 0  # pyright: ignore[reportFunctionMemberAccess]
-        if not leads:
-            mute()  # the first process speaks for all
+        device = pick_device(self.device)
         logs = [curves(self.output)] if self.tensorboard else []
         dataset = open_dataset(self.data)
         keep = ANEW if self.cache is None else Cache(self.cache, dataset)
-        run = self._longer(Run.open(self.output), leads) if self.resume else None
+        run = self._longer(Run.open(self.output)) if self.resume else None
         plan = self._planned(dataset, keep) if run is None else run.plan
         with bar("preparing cases", len(dataset.labelled)) as preparing:
             prepared = prepare_cases(dataset, plan, preparing.tick, keep)
         if run is None:
-            run = Run.create(self.output, plan) if leads else Run(self.output, plan)
+            run = create(self.output, plan)
         _tell(prepared)
         recipe = run.plan.recipe
         assert recipe is not None
-        # The other processes start only now, when nothing is left that could go wrong with data and plan.
-        strategy = "ddp" if self.devices > 1 else "auto"
-        fabric = Fabric(accelerator=device.type, devices=self.devices, strategy=strategy, precision=recipe.precision)
+        fabric = fabric_of(device, recipe.precision, self.devices)
         with launched(fabric), bar("training") as progress:
             task = Segmenting(run.plan, prepared.training, prepared.validation)
             trainer = Trainer(run, task, progress, fabric, self.workers, logs)
@@ -111,12 +106,12 @@ class Train(Choices):
             plan = replace(plan, recipe=replace(plan.recipe, steps=self.steps))
         return plan
 
-    def _longer(self, run: Run, leads: bool) -> Run:
+    def _longer(self, run: Run) -> Run:
         """The run with as many epochs as asked for; the schedule is drawn anew to end there."""
         if self.epochs is None or run.plan.recipe is None:
             return run
         plan = replace(run.plan, recipe=replace(run.plan.recipe, steps=self.steps))
-        return run.replan(plan) if leads else replace(run, plan=plan)
+        return run.replan(plan) if leads() else replace(run, plan=plan)
 
 
 def _tell(prepared: Prepared) -> None:

@@ -6,6 +6,7 @@ the nearer q is to |kappa u| mu, the less. Proposals here keep a share for drawi
 weights by sum(|mu|) / (m share).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,19 +42,20 @@ class Selection:
             )
 
 
-def draw_uniform(measure: Tensor, samples: int, *, generator: torch.Generator | None = None) -> Selection:
+def draw_uniform(measure: Tensor, samples: int, *, seed: int | None = None) -> Selection:
     """Draw the same sources for all targets, each source that has weight as likely as any other.
 
     Args:
         measure: `(batch, sources)`, not all 0 in any cloud.
         samples: How many, with replacement.
-        generator: Where chance comes from, on the measure's device; None is PyTorch's own.
+        seed: Draws the same again each time, and is a constant of a compiled graph; None takes PyTorch's own chance.
     """
-    return _draw(torch.zeros_like(measure)[:, None], measure, samples, 0.0, generator)
+    chance = _chance((len(measure), 1, samples), seed, measure.device)
+    return _draw(torch.zeros_like(measure)[:, None], measure, chance, 0.0)
 
 
 def draw_by_score(
-    scores: Tensor, measure: Tensor, samples: int, *, share: float = 0.1, generator: torch.Generator | None = None
+    scores: Tensor, measure: Tensor, samples: int, *, share: float = 0.1, seed: int | None = None
 ) -> Selection:
     """Draw the same sources for all targets, by learned scores: q is their softmax over the sources with weight.
 
@@ -71,14 +73,14 @@ def draw_by_score(
         measure: `(batch, sources)`, not all 0 in any cloud.
         samples: How many, with replacement.
         share: Share of the samples that is drawn after |mu| alone.
-        generator: As in `draw_uniform`.
+        seed: As in `draw_uniform`.
 
     Raises:
         ValueError: The shapes differ.
     """
     if scores.shape != measure.shape:
         raise ValueError(f"scores and measure must be alike, got {tuple(scores.shape)} and {tuple(measure.shape)}")
-    drawn = _draw(scores[:, None], measure, samples, share, generator)
+    drawn = _draw(scores[:, None], measure, _chance((len(measure), 1, samples), seed, measure.device), share)
     if not scores.requires_grad:
         return drawn
     logarithm = _proposal(scores[:, None], measure, share).log().gather(-1, drawn.index)
@@ -93,7 +95,7 @@ def draw_near(
     *,
     reach: float,
     share: float = 0.1,
-    generator: torch.Generator | None = None,
+    seed: int | None = None,
 ) -> Selection:
     """Draw sources for each target, near ones rather than far ones: q is |mu| exp(-|x - y|^2 / (2 reach^2)).
 
@@ -106,7 +108,7 @@ def draw_near(
         samples: How many for each target, with replacement.
         reach: In units of the positions, more than 0.
         share: Share of the samples that is drawn after |mu| alone.
-        generator: As in `draw_uniform`.
+        seed: As in `draw_uniform`.
 
     Raises:
         ValueError: The shapes do not fit, or the reach is not positive.
@@ -119,21 +121,43 @@ def draw_near(
     if not reach > 0:
         raise ValueError(f"reach must be positive, got {reach}")
     batch, sources = measure.shape
-    logarithm = measure.detach().abs().log()[:, None]
+    logarithm, chance = measure.detach().abs().log()[:, None], _chance((batch, x.shape[1], samples), seed, x.device)
     drawn = []
     for rows in slices(x.shape[1], max(1, ROWS_BYTES // (8 * max(1, batch * sources)))):
         distances = torch.cdist(x[:, rows], y, compute_mode="donot_use_mm_for_euclid_dist")
-        drawn.append(_draw(logarithm - (distances / reach).square() / 2, measure, samples, share, generator))
+        drawn.append(_draw(logarithm - (distances / reach).square() / 2, measure, chance[:, rows], share))
     return Selection(*(torch.cat([getattr(each, name) for each in drawn], 1) for name in ("index", "weights")))
 
 
-def _draw(scores: Tensor, measure: Tensor, samples: int, share: float, generator: torch.Generator | None) -> Selection:
-    """Draw for each row of scores `(batch, rows, sources)`; probabilities are float64, for some are very small."""
+def _draw(scores: Tensor, measure: Tensor, chance: Tensor, share: float) -> Selection:
+    """Draw for each row of scores `(batch, rows, sources)`; probabilities are float64, for some are very small.
+
+    A number from 0 to 1 falls to the first source at which the sum of probabilities exceeds it.
+    """
     proposal = _proposal(scores.detach(), measure, share)
-    index = torch.multinomial(proposal.flatten(0, 1), samples, replacement=True, generator=generator)
-    index = index.view(*scores.shape[:2], samples)
+    total = proposal.cumsum(-1)
+    index = torch.searchsorted(total, chance * total[..., -1:], right=True).clamp(max=scores.shape[-1] - 1)
     probability = proposal.gather(-1, index)
-    return Selection(index, take(measure, index) / (samples * probability).to(measure.dtype))
+    return Selection(index, take(measure, index) / (chance.shape[-1] * probability).to(measure.dtype))
+
+
+def _chance(shape: Sequence[int], seed: int | None, device: torch.device) -> Tensor:
+    """Numbers from 0 to 1, float64."""
+    if seed is None:
+        return torch.rand(shape, dtype=torch.float64, device=device)
+    return seeded(shape, seed, device)
+
+
+@torch.library.custom_op("fredholm::seeded", mutates_args=())  # a compiled graph has no place for a generator
+def seeded(shape: Sequence[int], seed: int, device: torch.device) -> Tensor:
+    """The same numbers from 0 to 1 for the same seed, float64."""
+    generator = torch.Generator(device).manual_seed(seed)
+    return torch.rand(shape, dtype=torch.float64, device=device, generator=generator)
+
+
+@seeded.register_fake
+def _(shape: Sequence[int], seed: int, device: torch.device) -> Tensor:
+    return torch.empty(shape, dtype=torch.float64, device=device)
 
 
 def _proposal(scores: Tensor, measure: Tensor, share: float) -> Tensor:

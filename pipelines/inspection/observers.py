@@ -13,7 +13,8 @@ import torch
 from monai.networks.nets.swin_unetr import WindowAttention
 from torch import Tensor, nn
 
-from ...backbones import AttentionBlock, GlobalAttention, HyenaND, ResidualBlock, UniversalInterpolation
+from ...backbones import GlobalAttention, HyenaND, ResidualBlock, UniversalInterpolation
+from ...backbones.window_attention import AttentionBlock
 from .measures import effective_rank, entropy_bits, extents, focus, mean_frequency, spectrum
 
 SAMPLES = 256  # positions whose attention is measured

@@ -19,7 +19,6 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from monai.metrics.utils import create_table_neighbour_code_to_surface_area
 from scipy.spatial import KDTree
 
 ROUNDING_MM = 1e-4  # files keep spacings in float32: two voxels of 0.7 mm shall be within 1.4 mm
@@ -101,6 +100,8 @@ def _box(mask: np.ndarray) -> tuple[slice, ...]:
 
 def _patches(mask: np.ndarray, spacing_mm: list[float]) -> tuple[np.ndarray, np.ndarray]:
     """Place of each patch `(n, 3)`, in voxels, and its area `(n,)`, mm2."""
+    from monai.metrics.utils import create_table_neighbour_code_to_surface_area
+
     areas, bits = create_table_neighbour_code_to_surface_area(spacing_mm)
     padded = np.pad(mask, 1).view(np.uint8)
     codes = np.zeros([n + 1 for n in mask.shape], np.uint8)

@@ -5,7 +5,7 @@ beyond them: fields, grid and boundaries alike in all files, numbers that are fi
 stand for (a mask without a mark is read as an open boundary, whatever its type says).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,8 +52,29 @@ def check_folder(folder: WellFolder, told: Callable[[], None] = lambda: None) ->
     return faults
 
 
-def check_file(path: Path) -> tuple[Layout | None, list[str]]:
-    """What a file holds, None where that cannot be told, and its faults."""
+def expect_alike(files: Sequence[Path]) -> None:
+    """Refuse files that one reader cannot read together.
+
+    Raises:
+        ValueError: One is damaged, or holds something else than the first.
+    """
+    first: Layout | None = None
+    for file in files:
+        layout, faults = check_file(file, lambda _: ())
+        first = first or layout
+        if layout is not None and first is not None:
+            faults += _differences(layout, files[0], first)
+        if faults:
+            raise ValueError(f"{file}: {faults[0]}; `fredholm pde check` tells all that is wrong with a data set")
+
+
+def check_file(path: Path, check: Callable[[Stored], Iterable[str]] | None = None) -> tuple[Layout | None, list[str]]:
+    """What a file holds, None where that cannot be told, and its faults.
+
+    Args:
+        path: The file.
+        check: Gives the faults of what it holds; all that is known to go wrong, its numbers too, if not given.
+    """
     try:
         with h5py.File(path, "r") as file:
             missing = [f"attribute {name} is missing" for name in ATTRIBUTES if name not in file.attrs]
@@ -61,7 +82,7 @@ def check_file(path: Path) -> tuple[Layout | None, list[str]]:
             missing = missing or list(_dimension_faults(file))
             if missing:
                 return None, missing
-            return _layout(file), [*_contents(file)]
+            return _layout(file), [*(check or _contents)(file)]
     except OSError as error:
         return None, [f"no HDF5 file, or damaged: {' '.join(str(error).split())}"]
 

@@ -14,6 +14,7 @@ from the_well.data import WellDataset
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from .check import expect_alike
 from .folder import Split, WellFolder
 
 WALL, OPEN, PERIODIC = 0, 1, 2  # The Well's codes of boundaries
@@ -78,11 +79,11 @@ class Windows(Dataset):
 
     Raises:
         FileNotFoundError: The split has no file.
-        ValueError: The files differ, or a trajectory is shorter than a window.
+        ValueError: A file is damaged or differs from the first, or a trajectory is shorter than a window.
     """
 
     def __init__(self, folder: WellFolder, split: Split, history: int = 1, steps: int = 1) -> None:
-        folder.files(split)
+        expect_alike(folder.files(split))
         try:
             self.source = WellDataset(
                 path=str(folder.root),

@@ -47,7 +47,7 @@ def two_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_demo_trains_labels_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "-o", str(tmp_path / "demo"), "--minutes", "0.2"]) == 0
+    assert main(["demo", "-o", str(tmp_path / "demo"), "--minutes", "0.02"]) == 0
     out, err = capsys.readouterr()
     check(tmp_path / "demo", out, "body_06")
     assert "making six bodies to learn from and one to be tested on" in err

@@ -66,7 +66,12 @@ def test_the_installed_command_does_the_same(capsys: pytest.CaptureFixture[str])
     command = Path(sys.executable).with_name("fredholm")
     if not command.exists():
         pytest.skip(f"fredholm is not installed beside {sys.executable}")
-    done = subprocess.run([command, "info"], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", command, "info"], capture_output=True, text=True, timeout=120, check=False
+    )
+    loaded = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert (done.returncode, len(loaded)) == (0, len(done.stderr.splitlines()))
+    slow = {"monai", "torch._dynamo", "lightning_fabric", "matplotlib.pyplot"}  # seconds, for those alone who use them
+    assert not slow & {line.rpartition("|")[2].strip() for line in loaded}
     main(["info"])
     assert capsys.readouterr().out.splitlines()[:8] == done.stdout.splitlines()[:8]  # threads may differ

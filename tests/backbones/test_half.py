@@ -6,11 +6,11 @@ from fredholm.backbones import Encoder, Hyena, MixerUNETR, round_weights
 from torch import nn
 
 
-@pytest.mark.parametrize(("stages", "grid"), [("HHAA", (32, 32, 64)), ("AAAA", (64, 64)), ("HHHH", (64, 64))])
+@pytest.mark.parametrize(("stages", "grid"), [("HHAA", (32, 32, 32)), ("AAAA", (64, 64)), ("HHHH", (64, 64))])
 def test_under_autocast_rounded_weights_give_the_same_logits_bit_for_bit(stages: str, grid: tuple[int, ...]) -> None:
     encoder = Encoder(hyena=Hyena(registers=2 if stages == "HHHH" else 0))
     model = MixerUNETR(1, 3, stages, 12, spatial_dims=len(grid), encoder=encoder).eval()
-    x = torch.randn(2, 1, *grid)
+    x = torch.randn(1, 1, *grid)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         before = model(x)
         round_weights(model, torch.bfloat16)

@@ -275,6 +275,21 @@ def test_samples_are_the_same_each_time_in_evaluation(strategy) -> None:
     assert torch.equal(layer(x), layer(x))
 
 
+@every_strategy
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # the compiler does so
+def test_samples_are_drawn_in_a_compiled_graph_too(strategy, training) -> None:
+    layer = IntegralTransform(4, 2, kernel=KERNELS["perceptron"], strategy=SAMPLES[strategy]()).double()
+    layer, x = layer.train(training), torch.randn(1, 8, 8, 4).double()
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    found = []
+    for call in (compiled, layer):
+        torch.manual_seed(1)
+        found.append(call(x))
+    torch.testing.assert_close(*found)
+
+
 def test_a_learned_proposal_learns_and_nothing_before_it_does_so_for_its_sake() -> None:
     layer, x = (
         IntegralTransform(4, 2, kernel=KERNELS["perceptron"], strategy=biased(24)).double(),

@@ -14,7 +14,6 @@ from fredholm.backbones import (
     StepCoordinates,
     WindowAttention,
 )
-from monai.networks.nets.swin_unetr import PatchMergingV2
 from torch import nn
 
 PATTERNS = ("AAAA", "HHAA", "HAHA", "HHHH")
@@ -86,7 +85,7 @@ def test_every_parameter_gets_a_gradient_in_volumes(stages, registers) -> None:
     [
         Encoder(convolve_first=True),
         Encoder(patch_norm=True, mlp_ratio=2.0),
-        Encoder(merging=PatchMergingV2),
+        Encoder(merging="mergingv2"),
         Encoder(attention=WindowAttention(window=(4, 7), heads=(2, 4, 8, 12), qkv_bias=False)),
         Encoder(hyena=Hyena(boundary=("periodic", "zero"), registers=2), depths=(1, 2, 1, 1)),
     ],
@@ -233,7 +232,7 @@ def test_drop_path_skips_branches_in_training_only() -> None:
 
 @pytest.mark.parametrize(("stages", "axes", "registers"), [("AAAA", 3, 0), ("HHAA", 2, 0), ("HHAA", 3, 4)])
 def test_bfloat16_autocast_is_finite_and_close(stages, axes, registers) -> None:
-    model, x = network(stages, axes=axes, registers=registers), torch.randn(1, 1, *(64, 32, 32)[:axes])
+    model, x = network(stages, axes=axes, registers=registers), torch.randn(1, 1, *[32] * axes)
     with torch.no_grad():
         expected = model.eval()(x)
         with torch.autocast("cpu", torch.bfloat16):
@@ -276,9 +275,8 @@ def test_takes_a_mixer_of_the_users_own() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stages", "registers"), [("AAAA", 0), ("HHAA", 4)])
-def test_compiled_equals_eager(stages, registers) -> None:
-    model, x = network(stages, registers=registers), torch.randn(1, 1, 32, 64)
+def test_compiled_equals_eager() -> None:
+    model, x = network("HHAA", registers=4), torch.randn(1, 1, 32, 64)
     dy = torch.randn(1, 3, 32, 64)
     torch._dynamo.reset()
     compiled = torch.compile(model, backend="aot_eager")

@@ -84,10 +84,9 @@ def test_labels_have_the_scans_shape_and_are_bytes(predictor: Predictor) -> None
     assert found.flags.c_contiguous
 
 
-@pytest.mark.parametrize("orders", [ORDERS[1::8], pytest.param(ORDERS, marks=pytest.mark.slow)], ids=["some", "all 48"])
-def test_prediction_commutes_exactly_with_axis_orders_and_flips(predictor: Predictor, orders: list) -> None:
+def test_prediction_commutes_exactly_with_axis_orders_and_flips(predictor: Predictor) -> None:
     expected = predictor.label(scan())
-    for order in orders:
+    for order in ORDERS[::5]:  # every order of axes and every flip is among them
         found = predictor.label(in_order(scan(), order))
         np.testing.assert_array_equal(found, apply_orientation(expected, order))
 

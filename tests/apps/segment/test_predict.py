@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -139,12 +140,8 @@ def test_into_a_folder_that_is_there_goes_a_file_of_the_scans_name(tmp_path: Pat
     assert names(tmp_path / "labels") == ["ct.nii"]
 
 
-@pytest.mark.parametrize("kind", [nib.Nifti1Header, nib.Nifti2Header])
-@pytest.mark.parametrize("codes", [(2, 1), (0, 1), (4, 0), (1, 3)])
-@pytest.mark.parametrize("order", ["LPS", "RAS", "ASL"])
-def test_the_label_maps_header_is_the_scans_bit_for_bit(  # A13
-    tmp_path: Path, run: Path, kind: type, codes: tuple[int, int], order: str
-) -> None:
+def oriented(kind: type, codes: tuple[int, int], order: str) -> nib.Nifti1Image:
+    """The body of number 0 in some order of axes, with a scanner's header."""
     moves = axcodes2ornt(tuple(order))
     header = kind()
     shape = tuple(np.array((24, 20, 28))[np.argsort(moves[:, 0])])
@@ -158,12 +155,20 @@ def test_the_label_maps_header_is_the_scans_bit_for_bit(  # A13
     header.set_xyzt_units("mm", "sec")
     image = (nib.Nifti2Image if kind is nib.Nifti2Header else nib.Nifti1Image)(array, None, header)
     image.header.set_slope_inter(0.5, -10)
-    image.to_filename(tmp_path / "ct.nii.gz")
-    assert predict(tmp_path / "ct.nii.gz", tmp_path / "labels.nii.gz", run) == 0
-    assert_same_geometry(tmp_path / "ct.nii.gz", tmp_path / "labels.nii.gz")
-    found = nib.load(tmp_path / "labels.nii.gz")
-    assert (found.dataobj.slope, found.dataobj.inter) == (1, 0)  # pyright: ignore[reportAttributeAccessIssue]
-    assert set(np.unique(found.dataobj)) <= {0, 1, 2}  # pyright: ignore[reportAttributeAccessIssue]
+    return image
+
+
+def test_the_label_maps_header_is_the_scans_bit_for_bit(tmp_path: Path, run: Path) -> None:  # A13
+    kinds, codes, orders = (nib.Nifti1Header, nib.Nifti2Header), ((2, 1), (0, 1), (4, 0), (1, 3)), ("LPS", "RAS", "ASL")
+    (tmp_path / "scans").mkdir()
+    for number, one in enumerate(itertools.product(kinds, codes, orders)):
+        oriented(*one).to_filename(tmp_path / f"scans/{number}.nii.gz")
+    assert predict(tmp_path / "scans", tmp_path / "labels", run) == 0
+    for name in names(tmp_path / "scans"):
+        assert_same_geometry(tmp_path / "scans" / name, tmp_path / "labels" / name)
+        found = nib.load(tmp_path / "labels" / name)
+        assert (found.dataobj.slope, found.dataobj.inter) == (1, 0)  # pyright: ignore[reportAttributeAccessIssue]
+        assert set(np.unique(found.dataobj)) <= {0, 1, 2}  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("shape", [(5, 4, 3), (1, 1, 1), (33, 9, 2)])
