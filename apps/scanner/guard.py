@@ -11,23 +11,21 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from socketserver import TCPServer
 
 from pynetdicom import evt
 from pynetdicom.association import Association
-from pynetdicom.dul import DULServiceProvider
 from pynetdicom.transport import ThreadedAssociationServer
 
 from .stores import Store, Stores, WireError
+from .upper_layer import UpperLayer
 
 PDU_BYTES = 128 << 10  # what we ask for; larger ones bring nothing
 LONGEST_PDU = 1 << 20  # what a request for an association may take
 WAIT_S = 0.005  # for a peer, before looking for something else to do
 P_DATA_TF = 4
-ESTABLISHED, CLOSED, INVALID_PDU = "Sta6", "Evt17", "Evt19"  # a state and events of pynetdicom; the last one aborts
 
 
 class GuardedServer(ThreadedAssociationServer):
@@ -88,15 +86,11 @@ class GuardedServer(ThreadedAssociationServer):
 
     def _guard(self, event: evt.Event) -> None:
         """Put our bounds in the place of pynetdicom's parts, before the association begins."""
-        association = event.assoc
-        stream = association.dul.socket
-        assert stream is not None
-        assert stream.socket is not None
-        wire = BoundedWire(stream.socket, self.timeout_s)
-        stores = Stores(association, wire, self.object_bytes, self.store)
-        stream.recv = wire.read
-        association.dul._is_transport_event = partial(_wait_and_read, association.dul, wire, stores)
-        self._connections.append((association, stream.socket))
+        layer = UpperLayer(event.assoc)
+        wire = BoundedWire(layer.connection, self.timeout_s)
+        stores = Stores(layer, wire, self.object_bytes, self.store)
+        layer.read_by(partial(_wait_and_read, layer, wire, stores), wire.read)
+        self._connections.append((event.assoc, layer.connection))
 
 
 class BoundedWire:
@@ -165,41 +159,31 @@ class BoundedWire:
         return got
 
 
-def _wait_and_read(dul: DULServiceProvider, wire: BoundedWire, stores: Stores) -> bool:
+def _wait_and_read(layer: UpperLayer, wire: BoundedWire, stores: Stores) -> bool:
     """Read what there is, and be awake when it comes; whether anything came."""
-    if not dul.event_queue.empty():
+    if layer.has_events():
         return False  # pynetdicom first does what it has to
     ready = wire.ready(WAIT_S)
-    if dul.state_machine.current_state != ESTABLISHED:
-        return DULServiceProvider._is_transport_event(dul)
+    if not layer.is_established():
+        return layer.look()
     try:
         if ready:
-            _take_objects(dul, wire, stores)
+            _take_objects(layer, wire, stores)
     except WireError:
-        dul.event_queue.put(INVALID_PDU)
+        layer.abort()
     except OSError:
-        dul.event_queue.put(CLOSED)
+        layer.hung_up()
     return ready
 
 
-def _take_objects(dul: DULServiceProvider, wire: BoundedWire, stores: Stores) -> None:
+def _take_objects(layer: UpperLayer, wire: BoundedWire, stores: Stores) -> None:
     """Take one PDU after the other, as long as they come and nothing else is to be done."""
-    with _unwatched(dul.assoc):
+    with layer.unwatched():
         while _brings_data(wire.peek()):
             stores.take(_length(wire.read(6)))
-            if dul.assoc.dimse.msg_queue.qsize() or dul.to_provider_queue.qsize() or not wire.ready(WAIT_S):
+            if layer.has_work() or not wire.ready(WAIT_S):
                 return
-    dul._read_pdu_data()
-
-
-@contextmanager
-def _unwatched(association: Association) -> Iterator[None]:
-    """Let the association's own thread rest, which otherwise looks for work a thousand times a second."""
-    association._reactor_checkpoint.clear()
-    try:
-        yield
-    finally:
-        association._reactor_checkpoint.set()
+    layer.read()
 
 
 def _brings_data(header: bytearray) -> bool:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pynetdicom.association import Association
-from pynetdicom.pdu_primitives import P_DATA
 
 from ...pipelines.gateway.arrival import Arrival, Reason, RefusedError
+from .upper_layer import UpperLayer
 
 STORE_REQUEST, STORE_RESPONSE, NO_DATA = 0x0001, 0x8001, 0x0101
 CLASS, COMMAND, MESSAGE, ANSWERED, DATA_TYPE, STATUS, COMMENT, INSTANCE = (
@@ -85,16 +85,16 @@ class Stores:
     """The C-STORE requests of one association.
 
     Args:
-        association: Its other messages go to pynetdicom.
+        layer: Of the association; its other messages go there.
         wire: Where they come from and answers go.
         object_bytes: Largest data set; of a longer one a byte more is kept, which shows that it was longer.
         store: What is done with each object.
     """
 
-    def __init__(self, association: Association, wire: Wire, object_bytes: int, store: Store) -> None:
-        self.association, self.wire, self.most, self.store = association, wire, object_bytes + 1, store
+    def __init__(self, layer: UpperLayer, wire: Wire, object_bytes: int, store: Store) -> None:
+        self.layer, self.wire, self.most, self.store = layer, wire, object_bytes + 1, store
         self._command, self._request = bytearray(), dict[int, bytes]()
-        self._data, self._length, self._context = bytearray(KEPT_BYTES), 0, 0
+        self._data, self._length, self._context, self._agreed = bytearray(KEPT_BYTES), 0, 0, ("", "")
 
     def take(self, length: int) -> None:
         """Take what a P-DATA-TF PDU of this length brings, and answer what it completes.
@@ -143,29 +143,28 @@ class Stores:
         if _number(request, COMMAND) != STORE_REQUEST:
             self._pass_on(context, command)
             return
-        if context not in self.association._accepted_cx or MESSAGE not in request:
+        agreed = [one for one in self.layer.association.accepted_contexts if one.context_id == context]
+        if not agreed or MESSAGE not in request:
             raise WireError("an object comes without a number, or in a context that was not agreed on")
         self._request, self._context = request, context
+        self._agreed = (str(agreed[0].abstract_syntax), str(agreed[0].transfer_syntax[0]))
         if _number(request, DATA_TYPE) == NO_DATA:
             self._end_object()
 
     def _pass_on(self, context: int, command: bytes) -> None:
         """Give a message that is no object, and has no data set, to pynetdicom, which serves one after the other."""
-        if self.association.dimse.msg_queue.qsize() > 1:
+        if self.layer.nr_messages() > 1:
             raise WireError("a peer does not wait for answers")
-        message = P_DATA()
-        fragment = bytes([IS_COMMAND | IS_LAST]) + command
-        message.presentation_data_value_list = [[context, fragment]]  # pyright: ignore[reportAttributeAccessIssue]
         try:
-            self.association.dimse.receive_primitive(message)
+            self.layer.give(context, command)
         except Exception:  # it would end pynetdicom's thread, and leave the peer waiting
             raise WireError("a command cannot be read") from None
 
     def _end_object(self) -> None:
-        request, context = self._request, self.association._accepted_cx[self._context]
-        agreed = (str(context.abstract_syntax), str(context.transfer_syntax[0]))
+        request = self._request
         with memoryview(self._data)[: self._length] as data:
-            sent = Sent(self.association, agreed, _text(request, CLASS), _text(request, INSTANCE), data)
+            uids = _text(request, CLASS), _text(request, INSTANCE)
+            sent = Sent(self.layer.association, self._agreed, *uids, data)
             status, comment = self.store(sent)
         self._request, self._length = {}, 0
         if len(self._data) > KEPT_BYTES:
